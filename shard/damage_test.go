@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // shardBytes returns one shard's file, of n samples.
@@ -25,10 +26,7 @@ func shardBytes(t testing.TB, n int) []byte {
 	t.Helper()
 	options := testOptions(1)
 	options.ShardSamples = n
-	data, err := os.ReadFile(filepath.Join(writeSet(t, makeSamples(n), options), "rank-0000/00000.imgshard"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join(writeSet(t, makeSamples(n), options), "rank-0000/00000.imgshard")))(t)
 	return data
 }
 
@@ -82,10 +80,7 @@ func readAll(data []byte) error {
 // whole file's SHA-256 covers what pads them).
 func sections(t *testing.T, data []byte) map[string][2]int64 {
 	t.Helper()
-	r, err := openBytes(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(openBytes(data))(t)
 	f := r.footer
 	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(data[12:])) + 4
 	return map[string][2]int64{
@@ -98,10 +93,7 @@ func sections(t *testing.T, data []byte) map[string][2]int64 {
 
 func TestEveryFlippedBitIsFound(t *testing.T) {
 	data := shardBytes(t, 5)
-	r, err := openBytes(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(openBytes(data))(t)
 	ranges := sections(t, data)
 	for j := range r.Len() {
 		e := r.Entry(j)
@@ -151,20 +143,13 @@ func TestFileCutWhileOpen(t *testing.T) {
 	samples := makeSamples(8)
 	dir := writeSet(t, samples, testOptions(1))
 	s := openSet(t, dir)
-	at, err := s.Locate(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry, err := s.Entry(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(s.Locate(2))(t)
+	entry := testenv.Must(s.Entry(2))(t)
 	path := filepath.Join(dir, at.Path)
-	if err := os.Truncate(path, entry.Offset+1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Truncate(path, entry.Offset+1))
 	buf := make([]byte, 1000)
 	for i := range samples {
+		var err error
 		buf, err = compareSample(s, i, &samples[i], buf)
 		inCut := i >= 2 && i < 4
 		if inCut {
@@ -184,10 +169,7 @@ func TestFileCutWhileOpen(t *testing.T) {
 // TestForgedFiles gives files whose checksums are right and whose contents are not.
 func TestForgedFiles(t *testing.T) {
 	good := shardBytes(t, 4)
-	r, err := openBytes(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(openBytes(good))(t)
 	entryAt := func(p []byte, j int) []byte { return p[r.footer.EntriesOffset+entrySize*int64(j):] }
 	le := binary.LittleEndian
 	forgeries := map[string]func(p []byte, f *footer){
@@ -322,10 +304,7 @@ func TestManifestDamage(t *testing.T) {
 	samples := makeSamples(12)
 	dir := writeSet(t, samples, testOptions(2))
 	path := filepath.Join(dir, manifestName)
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := testenv.Must(os.ReadFile(path))(t)
 	for at := range good {
 		for _, damaged := range [][]byte{good[:at], append(append(bytes.Clone(good[:at]), good[at]^1<<(at%8)), good[at+1:]...)} {
 			if _, err := decodeManifest(path, damaged); !isCorrupt(err) {
@@ -334,10 +313,7 @@ func TestManifestDamage(t *testing.T) {
 		}
 	}
 	edit := func(name string, change func(m *Manifest), check func(error) bool) {
-		m, err := decodeManifest(path, good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testenv.Must(decodeManifest(path, good))(t)
 		change(m)
 		writeManifest(t, dir, m)
 		if _, err := OpenSet(dir); !check(err) {
@@ -396,9 +372,7 @@ func TestDamagedSets(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := writeSet(t, makeSamples(14), testOptions(2))
-			if err := c.damage(dir); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, c.damage(dir))
 			s, err := OpenSet(dir)
 			if !c.check(err) {
 				t.Errorf("got %v", err)
@@ -438,17 +412,12 @@ func TestVerify(t *testing.T) {
 		s := openSet(t, dir)
 		entry, _ := s.Entry(i)
 		at, _ := s.Locate(i)
-		f, err := os.OpenFile(filepath.Join(dir, at.Path), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testenv.Must(os.OpenFile(filepath.Join(dir, at.Path), os.O_RDWR, 0))(t)
 		defer f.Close()
 		var b [1]byte
 		f.ReadAt(b[:], entry.Offset+into)
 		b[0] ^= 0x10
-		if _, err := f.WriteAt(b[:], entry.Offset+into); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(f.WriteAt(b[:], entry.Offset+into))(t)
 	}
 	flip(5, 0)
 	flip(21, 0)
@@ -489,10 +458,7 @@ func TestVerifyFindsForgedOrder(t *testing.T) {
 		"fingerprint": func(m *Manifest) { m.Fingerprint = strings.Repeat("0", 64) },
 	} {
 		dir := writeSet(t, makeSamples(9), testOptions(1))
-		m, err := ReadManifest(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testenv.Must(ReadManifest(dir))(t)
 		change(m)
 		writeManifest(t, dir, m)
 		report, err := Verify(context.Background(), dir, VerifyOptions{})
@@ -504,9 +470,7 @@ func TestVerifyFindsForgedOrder(t *testing.T) {
 
 func TestVerifyOfAPart(t *testing.T) {
 	dir := writeSet(t, makeSamples(30), testOptions(3))
-	if err := os.RemoveAll(filepath.Join(dir, "rank-0002")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0002")))
 	report, err := Verify(context.Background(), dir, VerifyOptions{})
 	if err != nil || report.Problems != 0 || report.Samples != 20 || len(report.Missing) != 1 {
 		t.Errorf("%+v, %v", report, err)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -18,22 +19,15 @@ import (
 func partlyCopied(t *testing.T) string {
 	t.Helper()
 	dir := writeSet(t, makeSamples(30), testOptions(3))
-	if err := os.Remove(filepath.Join(dir, "rank-0001/00000.imgshard")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(dir, "rank-0001/00001.imgshard"), 300); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(dir, "rank-0001/00000.imgshard")))
+	testenv.OK(t, os.Truncate(filepath.Join(dir, "rank-0001/00001.imgshard"), 300))
 	return dir
 }
 
 // TestWholePartitions checks that the partitions that are whole are served, and what is said of the other.
 func TestWholePartitions(t *testing.T) {
 	dir := partlyCopied(t)
-	s, err := openWhole(storage.Default, dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(openWhole(storage.Default, dir, nil))(t)
 	defer s.Close()
 	if s.Has(1) || !s.Has(0) || !s.Has(2) || !slices.Equal(s.Missing(), []int{1}) {
 		t.Errorf("partitions missing: %v", s.Missing())
@@ -79,9 +73,7 @@ func TestNothingWhole(t *testing.T) {
 	for partitions := range 6 {
 		dir := writeSet(t, makeSamples(30), testOptions(partitions+1))
 		for r := range partitions + 1 {
-			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(shardPath(r, 0)))); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Remove(filepath.Join(dir, filepath.FromSlash(shardPath(r, 0)))))
 		}
 		_, err := openWhole(storage.Default, dir, nil)
 		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
@@ -111,16 +103,10 @@ func TestFindAll(t *testing.T) {
 	for _, name := range []string{"train-shards", "half", "val"} {
 		o := testOptions(1)
 		o.Split = name
-		if err := os.Rename(writeSet(t, makeSamples(3), o), filepath.Join(parent, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Rename(writeSet(t, makeSamples(3), o), filepath.Join(parent, name)))
 	}
-	if err := os.Truncate(filepath.Join(parent, "train-shards", manifestName), 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(parent, "half", manifestName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Truncate(filepath.Join(parent, "train-shards", manifestName), 100))
+	testenv.OK(t, os.Remove(filepath.Join(parent, "half", manifestName)))
 	found, err := FindAll(parent)
 	if err != nil || len(found.Sets) != 1 || found.Sets["val"] != filepath.Join(parent, "val") || len(found.Damaged) != 2 {
 		t.Fatalf("%+v, %v", found, err)
@@ -140,15 +126,9 @@ func TestFindAll(t *testing.T) {
 func limitDescriptors(t *testing.T, n uint64) {
 	t.Helper()
 	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
 	t.Cleanup(func() {
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
 	})
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
 }

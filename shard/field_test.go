@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // testFields has a field of each type.
@@ -51,9 +52,7 @@ func TestFieldsRoundTrip(t *testing.T) {
 				t.Errorf("%v: longest value of %d bytes, want %d", f, f.BytesMax, longest[i])
 			}
 		}
-		if err := s.Map(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.Map())
 		var buf []byte
 		for i := range samples {
 			var err error
@@ -141,10 +140,7 @@ func TestImpossibleFields(t *testing.T) {
 			t.Errorf("%s: a set is begun", name)
 		}
 		m := Manifest{Format: manifestFormat, Version: version3, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
-		data, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(m.encode())(t)
 		if _, err := decodeManifest("manifest.json", data); !isCorrupt(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -168,10 +164,7 @@ func TestHostileFields(t *testing.T) {
 func TestAppendRefusesWrongValues(t *testing.T) {
 	options := testOptions(1)
 	options.Fields = Fields{{Name: "caption", Type: Text}, {Name: "meta", Type: JSON}}
-	w, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(filepath.Join(t.TempDir(), "x"), options))(t)
 	defer w.Abort()
 	s := makeSamples(1)[0]
 	for want, values := range map[string][]byte{
@@ -200,27 +193,17 @@ func TestForgedFields(t *testing.T) {
 	}
 	dir := writeSet(t, samples, options)
 	path := filepath.Join(dir, "rank-0000/00000.imgshard")
-	p, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(os.ReadFile(path))(t)
 	f := parseFooter(p[len(p)-footerSize:])
 	at := f.EntriesOffset + entrySize
 	e := parseEntry(p[at:])
 	record := p[e.Offset : e.Offset+e.length()]
 	record[len(record)-11] = 8 // of 7 bytes
 	e.Checksum = crc32c.Checksum(record)
-	if _, err := binary.Encode(p[at:], binary.LittleEndian, &e); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(binary.Encode(p[at:], binary.LittleEndian, &e))(t)
 	resign(p, &f)
-	if err := os.WriteFile(path, p, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	m, err := ReadManifest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, p, 0o666))
+	m := testenv.Must(ReadManifest(dir))(t)
 	m.Shards[0].Footer = fmt.Sprintf("%08x", f.CRC)
 	writeManifest(t, dir, m)
 	problems := 0

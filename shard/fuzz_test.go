@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the checksums is reached.
@@ -94,10 +95,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testenv.Must(m.encode())(t)
 		if _, err := decodeManifest("manifest.json", again); err != nil {
 			t.Fatalf("%v\n%s", err, again)
 		}

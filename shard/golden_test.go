@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the sets in testdata anew")
@@ -71,15 +72,9 @@ func imageSamples(t *testing.T) []Sample {
 	t.Helper()
 	var samples []Sample
 	root := os.DirFS("testdata/images")
-	paths, err := fs.Glob(root, "*/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := testenv.Must(fs.Glob(root, "*/*"))(t)
 	for _, path := range paths {
-		data, err := fs.ReadFile(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(fs.ReadFile(root, path))(t)
 		config, name, err := image.DecodeConfig(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
@@ -103,12 +98,8 @@ func TestGoldenSets(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			fresh := writeSet(t, golden.samples, golden.options)
 			if *update {
-				if err := os.RemoveAll(dir); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.CopyFS(dir, os.DirFS(fresh)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.RemoveAll(dir))
+				testenv.OK(t, os.CopyFS(dir, os.DirFS(fresh)))
 			}
 			s := openSet(t, dir)
 			if s.Len() != len(golden.samples) {
@@ -126,10 +117,7 @@ func TestGoldenSets(t *testing.T) {
 				t.Errorf("%+v, %v", report, err)
 			}
 			for _, info := range s.Manifest().Shards { // the writer still writes the same bytes
-				want, err := os.ReadFile(filepath.Join(dir, info.Path))
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := testenv.Must(os.ReadFile(filepath.Join(dir, info.Path)))(t)
 				if got, err := os.ReadFile(filepath.Join(fresh, info.Path)); !bytes.Equal(got, want) {
 					t.Errorf("%s is written differently now: %v", info.Path, err)
 				}
@@ -140,18 +128,12 @@ func TestGoldenSets(t *testing.T) {
 
 // TestDocumentedBytes compares the worked examples of docs/format/shard.md with the files that they show.
 func TestDocumentedBytes(t *testing.T) {
-	doc, err := os.ReadFile("../docs/format/shard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testenv.Must(os.ReadFile("../docs/format/shard.md"))(t)
 	_, examples, _ := strings.Cut(string(doc), "\n## Worked example")
 	v1, v2, _ := strings.Cut(examples, "\n## Worked example")
 	for dir, example := range map[string]string{goldenV1: v1, goldenV2: v2} {
 		compareDump(t, example, filepath.Join(dir, "val-shards/rank-0000/00000.imgshard"))
-		manifest, err := os.ReadFile(filepath.Join(dir, "val-shards", manifestName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		manifest := testenv.Must(os.ReadFile(filepath.Join(dir, "val-shards", manifestName)))(t)
 		if !strings.Contains(example, string(manifest)) {
 			t.Errorf("the document does not show the manifest:\n%s", manifest)
 		}
@@ -166,16 +148,10 @@ func compareDump(t *testing.T, example, file string) {
 		if at := fmt.Sprintf("%04x", len(got)); m[1] != at {
 			t.Fatalf("line %q, expected byte %s", m[0], at)
 		}
-		bytes, err := hex.DecodeString(strings.ReplaceAll(m[2], " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		bytes := testenv.Must(hex.DecodeString(strings.ReplaceAll(m[2], " ", "")))(t)
 		got = append(got, bytes...)
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(os.ReadFile(file))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("the document shows %d bytes:\n% x\n%s has %d:\n% x", len(got), got, file, len(want), want)
 	}

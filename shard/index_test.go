@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -17,35 +18,22 @@ func writeIndex(t testing.TB, source, name string, image []byte, object storage.
 	t.Helper()
 	dir, options := filepath.Join(t.TempDir(), "index"), testOptions(1)
 	options.Source = source
-	w, err := NewSetWriter(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, options))(t)
 	defer w.Abort()
-	if _, err := w.AddObject(IndexObject{Path: name, Object: object}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.AddObject(IndexObject{Path: name, Object: object}))(t)
 	sample := makeSamples(1)[0]
 	sample.Image, sample.Outside = nil, OutsideOf(image)
-	if err := w.Append(sample); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Append(sample))
+	testenv.Must(w.Commit())(t)
 	return dir
 }
 
 // TestIndexOfAStranger reads no file outside the source, and over a network none of another host or of this machine, unless the user says so.
 func TestIndexOfAStranger(t *testing.T) {
 	image, dir := bytes.Repeat([]byte("secret"), 50), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "source", "below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Join(dir, "source", "below"), 0o700))
 	for _, name := range []string{"outside", "source/inside", "source/below/inside"} {
-		if err := os.WriteFile(filepath.Join(dir, name), image, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), image, 0o600))
 	}
 	before := storage.Default
 	defer func() { storage.Default = before }()
@@ -66,19 +54,14 @@ func TestIndexOfAStranger(t *testing.T) {
 	}
 	for name, is := range map[string]bool{"inside": true, "below/inside": true, "../outside": false, "below/../../outside": false, filepath.Join(dir, "outside"): false} {
 		for _, source := range []string{filepath.Join(dir, "source"), web.URL + "/source"} {
-			at, err := storage.At(source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			at := testenv.Must(storage.At(source))(t)
 			object := storage.Object{Bytes: int64(len(image))}
 			if is {
-				if object, err = at.Stat(name); err != nil {
-					t.Fatal(err)
-				}
+				object = testenv.Must(at.Stat(name))(t)
 			} else if info, err := os.Stat(filepath.Join(dir, "outside")); err == nil && !storage.IsRemote(source) {
 				object, _ = storage.NewFolder(dir).Stat(info.Name())
 			}
-			err = read(writeIndex(t, source, name, image, object))
+			err := read(writeIndex(t, source, name, image, object))
 			if (err == nil) != is || err != nil && !strings.Contains(err.Error(), "does not lie below "+source) {
 				t.Errorf("%s below %s: %v", name, source, err)
 			}
@@ -86,10 +69,7 @@ func TestIndexOfAStranger(t *testing.T) {
 	}
 	for _, source := range []string{filepath.Join(dir, "source"), web.URL + "/source"} {
 		at, _ := storage.At(source)
-		object, err := at.Stat("inside")
-		if err != nil {
-			t.Fatal(err)
-		}
+		object := testenv.Must(at.Stat("inside"))(t)
 		index := httptest.NewServer(http.FileServer(http.Dir(writeIndex(t, source, "inside", image, object))))
 		defer index.Close()
 		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "may use only its own host") || !strings.Contains(err.Error(), "--allow-source") {
@@ -106,23 +86,13 @@ func TestIndexOfAStranger(t *testing.T) {
 // TestOneWrongAnswerOfAnIndex reads an index and its images though one answer is wrong, whichever it is.
 func TestOneWrongAnswerOfAnIndex(t *testing.T) {
 	image, dir := bytes.Repeat([]byte("image"), 50), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "image"), image, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "image"), image, 0o600))
 	server := flipper{Handler: http.FileServer(http.Dir(dir)), flip: func(int) bool { return false }}
 	web := httptest.NewServer(&server)
 	defer web.Close()
-	at, err := storage.At(web.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	object, err := at.Stat("image")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, "index"), os.DirFS(writeIndex(t, web.URL, "image", image, object))); err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(storage.At(web.URL))(t)
+	object := testenv.Must(at.Stat("image"))(t)
+	testenv.OK(t, os.CopyFS(filepath.Join(dir, "index"), os.DirFS(writeIndex(t, web.URL, "image", image, object))))
 	for wrong := 0; ; wrong++ {
 		server.requests.Store(0)
 		server.flip = func(n int) bool { return n == wrong }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -21,22 +22,14 @@ func TestJoin(t *testing.T) {
 		if apart {
 			classes, labels = slices.Concat(testClasses, testClasses, options.Classes), []int32{6, 7, 8}
 		}
-		found, err := FindJoined(storage.Default, dirs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testenv.Must(FindJoined(storage.Default, dirs))(t)
 		found.Apart = apart
-		set, err := found.Open("train", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testenv.Must(found.Open("train", nil))(t)
 		defer set.Close()
 		if set.Len() != 54 || !slices.Equal(set.Parts(), []int{23, 1, 30}) || !slices.Equal(set.Manifest().Classes, classes) || set.Partitions() != 1 || len(set.Missing()) > 0 {
 			t.Fatalf("%d samples of %v, classes %v", set.Len(), set.Parts(), set.Manifest().Classes)
 		}
-		if err := set.Map(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, set.Map())
 		i := 0
 		for part, of := range samples {
 			for _, want := range of {
@@ -51,9 +44,7 @@ func TestJoin(t *testing.T) {
 				view, viewErr := set.View(i)
 				got, labelErr := set.Label(i)
 				key, keyErr := set.Key(i)
-				if err := errors.Join(err, viewErr, labelErr, keyErr); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, errors.Join(err, viewErr, labelErr, keyErr))
 				if read.Label != label || view.Label != label || got != label || key != want.Key {
 					t.Fatalf("sample %d (%s) has labels %d, %d, %d, want %d", i, key, read.Label, view.Label, got, label)
 				}
@@ -80,20 +71,11 @@ func TestJoinOfJoined(t *testing.T) {
 	options, samples := testOptions(2), makeSamples(8)
 	options.Classes = []string{"n01484850", "n01440764", "n02000000"}
 	open := func(o SetOptions) *Set {
-		set, err := OpenSet(writeSet(t, samples, o))
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testenv.Must(OpenSet(writeSet(t, samples, o)))(t)
 		return set
 	}
-	first, err := Join([]*Set{open(options), open(testOptions(1))}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := Join([]*Set{open(testOptions(3)), first}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testenv.Must(Join([]*Set{open(options), open(testOptions(1))}, false))(t)
+	set := testenv.Must(Join([]*Set{open(testOptions(3)), first}, false))(t)
 	defer set.Close()
 	if set.Len() != 24 || !slices.Equal(set.Parts(), []int{8, 16}) {
 		t.Errorf("%d samples of %v", set.Len(), set.Parts())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestHostileManifestTakesLittleMemory reads a manifest of a million shards of which nothing is said.
@@ -33,10 +34,7 @@ func TestContent(t *testing.T) {
 	manifest := func(change func([]Sample, *SetOptions)) *Manifest {
 		samples, o := makeSamples(20), testOptions(2)
 		change(samples, &o)
-		m, err := ReadManifest(writeSet(t, samples, o))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testenv.Must(ReadManifest(writeSet(t, samples, o)))(t)
 		return m
 	}
 	base := manifest(func([]Sample, *SetOptions) {})
@@ -77,10 +75,7 @@ func TestConventions(t *testing.T) {
 			t.Errorf("%q are not lower-case hexadecimal digits", digits)
 		}
 	}
-	text, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(m.encode())(t)
 	at := strings.LastIndex(string(text), manifestKey)
 	more := strings.Replace(string(text[:at]), "{", `{"later": {"x": [1]},`, 1)
 	if _, err := decodeManifest("manifest.json", fmt.Appendf([]byte(more), manifestTail, crc32c.Checksum([]byte(more)))); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -12,10 +13,7 @@ import (
 func TestObjectLines(t *testing.T) {
 	const n = 1000
 	dir := t.TempDir() + "/index"
-	w, err := NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Source: "/data"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Source: "/data"}))(t)
 	defer w.Abort()
 	object := func(i int) IndexObject {
 		return IndexObject{Path: fmt.Sprint("ä/", strings.Repeat("n", i%50), i), Object: storage.Object{Bytes: int64(i), Version: "v"}}
@@ -25,14 +23,8 @@ func TestObjectLines(t *testing.T) {
 			t.Fatal(got, err)
 		}
 	}
-	m, err := w.Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := readObjects(storage.NewFolder(dir), m.Index.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testenv.Must(w.Commit())(t)
+	l := testenv.Must(readObjects(storage.NewFolder(dir), m.Index.SHA256))(t)
 	if len(l.starts) != n {
 		t.Errorf("%d lines", len(l.starts))
 	}

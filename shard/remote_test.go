@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
@@ -37,9 +38,7 @@ func TestRemoteSet(t *testing.T) {
 	if set.Dir() != url || !reflect.DeepEqual(set.Manifest(), local.Manifest()) {
 		t.Errorf("%s: %+v", set.Dir(), set.Manifest())
 	}
-	if err := sameAs(local, url); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, sameAs(local, url))
 	for i := range local.Len() {
 		key, err := set.Key(i)
 		if found, findErr := set.Find(key); err != nil || findErr != nil || found != i {
@@ -64,9 +63,7 @@ func TestRemoteSetsFound(t *testing.T) {
 	for _, split := range []string{"train", "val"} {
 		options := testOptions(1)
 		options.Split = split
-		if err := os.CopyFS(filepath.Join(dir, split), os.DirFS(writeSet(t, makeSamples(20), options))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.CopyFS(filepath.Join(dir, split), os.DirFS(writeSet(t, makeSamples(20), options))))
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
@@ -75,9 +72,7 @@ func TestRemoteSetsFound(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	lost := "rank-0000/00000.imgshard"
-	if err := os.Remove(filepath.Join(dir, "val", lost)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(dir, "val", lost)))
 	if _, err := OpenSet(server.URL + "/val"); err == nil || !strings.Contains(err.Error(), server.URL+"/val/"+lost+" is missing") {
 		t.Error(err)
 	}
@@ -118,10 +113,7 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 	storage.Default = storage.NewClient()
 	local := openSet(t, dir)
 	for _, step := range []string{"empty", "full", "damaged", "full again"} {
-		cache, err := cache.Open(cached, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cache := testenv.Must(cache.Open(cached, 1<<30))(t)
 		storage.Default.Cache = cache
 		if step == "damaged" {
 			files, _ := filepath.Glob(filepath.Join(cached, "*.kept"))
@@ -129,16 +121,11 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 				t.Fatal("no files")
 			}
 			for _, name := range files {
-				data, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := testenv.Must(os.ReadFile(name))(t)
 				for i := 50; i < len(data); i += 100 {
 					data[i] ^= 1
 				}
-				if err := os.WriteFile(name, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.WriteFile(name, data, 0o600))
 			}
 		}
 		if err := sameAs(local, server.URL); err != nil {
@@ -185,18 +172,13 @@ func TestHalfSyncedSet(t *testing.T) {
 	synced := t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(synced)))
 	defer server.Close()
-	cache, err := cache.Open(t.TempDir(), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := testenv.Must(cache.Open(t.TempDir(), 1<<30))(t)
 	defer cache.Close()
 	before := storage.Default
 	defer func() { storage.Default = before }()
 	storage.Default = storage.NewClient()
 	storage.Default.Cache = cache
-	if err := os.CopyFS(synced, os.DirFS(old)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(synced, os.DirFS(old)))
 	manifest, err := os.ReadFile(filepath.Join(fresh, manifestName))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(synced, manifestName), manifest, 0o600)
@@ -209,9 +191,7 @@ func TestHalfSyncedSet(t *testing.T) {
 			t.Fatalf("half of it: %v", err)
 		}
 	}
-	if err := errors.Join(os.RemoveAll(synced), os.CopyFS(synced, os.DirFS(fresh))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.RemoveAll(synced), os.CopyFS(synced, os.DirFS(fresh))))
 	if err := sameAs(openSet(t, fresh), server.URL); err != nil {
 		t.Errorf("all of it: %v", err)
 	}
@@ -256,10 +236,7 @@ func TestOneWrongAnswer(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		for wrong, more := 0, true; more; wrong++ {
 			if cached {
-				cache, err := cache.Open(t.TempDir(), 1<<30)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cache := testenv.Must(cache.Open(t.TempDir(), 1<<30))(t)
 				defer cache.Close()
 				storage.Default.Cache = cache
 			}

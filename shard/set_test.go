@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 const testSeed = 7
@@ -60,28 +61,18 @@ func testOptions(partitions int) SetOptions {
 func writeSet(t testing.TB, samples []Sample, options SetOptions) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "train-shards")
-	w, err := NewSetWriter(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, options))(t)
 	defer w.Abort()
 	for _, s := range samples {
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Commit())(t)
 	return dir
 }
 
 func openSet(t testing.TB, dir string) *Set {
 	t.Helper()
-	s, err := OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(OpenSet(dir))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -150,9 +141,7 @@ func TestSetRoundTrip(t *testing.T) {
 func TestMissingPartition(t *testing.T) {
 	samples := makeSamples(20)
 	dir := writeSet(t, samples, testOptions(3))
-	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	s := openSet(t, dir)
 	if !s.Has(0) || s.Has(1) || !s.Has(2) || !reflect.DeepEqual(s.Missing(), []int{1}) {
 		t.Fatalf("Missing %v", s.Missing())

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // names returns what is in a folder, hidden files too.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testenv.Must(os.ReadDir(dir))(t)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -29,21 +28,11 @@ func names(t *testing.T, dir string) []string {
 func TestNothingAppearsBeforeCommit(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "train-shards")
-	w, err := NewSetWriter(dir, testOptions(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scratch, err := w.Scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(scratch, "bucket"), []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, testOptions(2)))(t)
+	scratch := testenv.Must(w.Scratch())(t)
+	testenv.OK(t, os.WriteFile(filepath.Join(scratch, "bucket"), []byte("x"), 0o666))
 	for _, s := range makeSamples(9) {
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 		for _, name := range names(t, parent) {
 			if !strings.HasPrefix(name, ".train-shards.") {
 				t.Fatalf("%s appeared", name)
@@ -74,18 +63,11 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 
 func TestAbortLeavesNothing(t *testing.T) {
 	parent := t.TempDir()
-	w, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(filepath.Join(parent, "out"), testOptions(2)))(t)
 	for _, s := range makeSamples(9) {
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 	}
-	if err := w.Abort(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Abort())
 	if got := names(t, parent); len(got) != 0 {
 		t.Errorf("left: %v", got)
 	}
@@ -99,26 +81,17 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 	stale := filepath.Join(parent, ".out.partial", "rank-0000")
 	other := filepath.Join(parent, ".out2.partial")
 	for _, dir := range []string{stale, other} {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(dir, 0o777))
 	}
-	if err := os.WriteFile(filepath.Join(parent, ".out.lock"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	w, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(parent, ".out.lock"), nil, 0o666))
+	w := testenv.Must(NewSetWriter(filepath.Join(parent, "out"), testOptions(1)))(t)
 	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was left is still there: %v", err)
 	}
 	if _, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(1)); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("a second writer: %v", err)
 	}
-	if err := w.Abort(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Abort())
 	if got := names(t, parent); !slices.Equal(got, []string{filepath.Base(other)}) {
 		t.Errorf("left: %v", got)
 	}
@@ -131,21 +104,14 @@ func TestPathThatIsTaken(t *testing.T) {
 	}
 	options := testOptions(1)
 	options.Replace = true
-	w, err := NewSetWriter(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, options))(t)
 	for _, s := range makeSamples(5) {
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 	}
 	if s := openSet(t, dir); s.Len() != 3 {
 		t.Errorf("before Commit: %d samples", s.Len())
 	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Commit())(t)
 	if s := openSet(t, dir); s.Len() != 5 {
 		t.Errorf("after Commit: %d samples", s.Len())
 	}
@@ -154,9 +120,7 @@ func TestPathThatIsTaken(t *testing.T) {
 	}
 
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666))
 	if _, err := NewSetWriter(full, options); err == nil || !strings.Contains(err.Error(), "holds files") {
 		t.Errorf("over a folder of other files: %v", err)
 	}
@@ -165,10 +129,7 @@ func TestPathThatIsTaken(t *testing.T) {
 func TestRefusedSamples(t *testing.T) {
 	samples := makeSamples(3)
 	dir := filepath.Join(t.TempDir(), "out")
-	w, err := NewSetWriter(dir, testOptions(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, testOptions(1)))(t)
 	defer w.Abort()
 	refuse := func(name string, change func(s *Sample)) {
 		t.Helper()
@@ -191,9 +152,7 @@ func TestRefusedSamples(t *testing.T) {
 		if i == 2 {
 			refuse("the order broken", func(s *Sample) { *s = samples[0] })
 		}
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 	}
 	if m, err := w.Commit(); err != nil || m.Samples != 3 {
 		t.Fatal(m, err)
@@ -271,7 +230,7 @@ func TestFailingWrites(t *testing.T) {
 			return failingFile{f, &budget}, err
 		}
 		for _, s := range samples {
-			if err = w.Append(s); err != nil {
+			if err := w.Append(s); err != nil {
 				break
 			}
 		}
@@ -307,26 +266,18 @@ func TestFindSets(t *testing.T) {
 		t.Errorf("%v, %v", sets, err)
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "web"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "web", manifestName), []byte(`{"name": "an app"}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Join(dir, "web"), 0o777))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "web", manifestName), []byte(`{"name": "an app"}`), 0o666))
 	if _, err := FindSets(dir); !errors.Is(err, ErrNotSet) || !strings.Contains(err.Error(), "web") {
 		t.Errorf("another program's manifest: %v", err)
 	}
 	for _, name := range []string{"a", "b"} {
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(one)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(one)))
 	}
 	if _, err := FindSets(dir); err == nil || errors.Is(err, ErrNotSet) {
 		t.Errorf("two sets of a split: %v", err)
 	}
-	if err := os.Truncate(filepath.Join(dir, "a", manifestName), 50); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Truncate(filepath.Join(dir, "a", manifestName), 50))
 	if _, err := FindSets(dir); !isCorrupt(err) {
 		t.Errorf("a damaged set: %v", err)
 	}
@@ -365,9 +316,7 @@ func TestShardOfManySamples(t *testing.T) {
 func TestBuildKilledWhileItReplaced(t *testing.T) {
 	for _, replace := range []bool{false, true} {
 		dir := writeSet(t, makeSamples(3), testOptions(1))
-		if err := errors.Join(os.Mkdir(hiddenBeside(dir, "partial"), 0o777), os.Rename(dir, hiddenBeside(dir, "replaced"))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(os.Mkdir(hiddenBeside(dir, "partial"), 0o777), os.Rename(dir, hiddenBeside(dir, "replaced"))))
 		options := testOptions(1)
 		options.Replace = replace
 		w, err := NewSetWriter(dir, options)
@@ -375,9 +324,7 @@ func TestBuildKilledWhileItReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Abort(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, w.Abort())
 		} else if err == nil || !strings.Contains(err.Error(), "--force") {
 			t.Errorf("over the set: %v", err)
 		}
@@ -391,35 +338,22 @@ func TestBuildKilledWhileItReplaced(t *testing.T) {
 func TestReplacedSetLeavesOtherFiles(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		dir := writeSet(t, makeSamples(3), testOptions(2))
-		if err := os.CopyFS(filepath.Join(dir, "val"), os.DirFS(writeSet(t, makeSamples(2), testOptions(1)))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.CopyFS(filepath.Join(dir, "val"), os.DirFS(writeSet(t, makeSamples(2), testOptions(1)))))
 		others := []string{"checkpoints/best.pt", "rank-0001/notes.txt", ".hidden", "rejects.jsonl"}
 		for _, name := range others {
 			path := filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(name), 0o666)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(name), 0o666)))
 		}
 		options := testOptions(1)
 		options.Replace = true
 		if killed { // after the renames
-			if err := errors.Join(os.Rename(dir, hiddenBeside(dir, "replaced")), os.CopyFS(dir, os.DirFS(writeSet(t, makeSamples(5), options)))); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(os.Rename(dir, hiddenBeside(dir, "replaced")), os.CopyFS(dir, os.DirFS(writeSet(t, makeSamples(5), options)))))
 		}
-		w, err := NewSetWriter(dir, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testenv.Must(NewSetWriter(dir, options))(t)
 		for _, s := range makeSamples(5) {
-			if err := w.Append(s); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, w.Append(s))
 		}
-		if _, err := w.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(w.Commit())(t)
 		for _, name := range others {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if own := name == "rejects.jsonl"; own != (err != nil) || !own && string(data) != name {
@@ -437,10 +371,7 @@ func TestReplacedSetLeavesOtherFiles(t *testing.T) {
 
 func TestCreateFileGoesWithTheSet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set")
-	w, err := NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}}))(t)
 	defer w.Abort()
 	for _, name := range []string{"manifest.json", "rank-0000", "scratch", ".hidden", "a/b", "..", ""} {
 		if f, err := w.CreateFile(name); err == nil {
@@ -448,19 +379,14 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 			t.Errorf("a file %q is made", name)
 		}
 	}
-	f, err := w.CreateFile("rejects.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(w.CreateFile("rejects.jsonl"))(t)
 	if _, err := io.WriteString(f, "{}\n"); errors.Join(err, f.Close()) != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the set is there before Commit")
 	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Commit())(t)
 	if data, err := os.ReadFile(filepath.Join(dir, "rejects.jsonl")); err != nil || string(data) != "{}\n" {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -473,23 +399,14 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 func TestEmptyFolderIsTaken(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "set")
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		w, err := NewSetWriter(dir, SetOptions{Encoding: Encoding{Name: "jpeg"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Mkdir(dir, 0o777))
+		w := testenv.Must(NewSetWriter(dir, SetOptions{Encoding: Encoding{Name: "jpeg"}}))(t)
 		defer w.Abort()
-		if err := w.Append(Sample{Key: "a", Image: []byte("x"), Width: 1, Height: 1, Format: 1}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(Sample{Key: "a", Image: []byte("x"), Width: 1, Height: 1, Format: 1}))
 		if meanwhile {
-			if err := errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666)))
 		}
-		_, err = w.Commit()
+		_, err := w.Commit()
 		if (err != nil) != meanwhile {
 			t.Errorf("something there: %t, error %v", meanwhile, err)
 		}

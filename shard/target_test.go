@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // targetFields has both types of targets.
@@ -57,10 +58,7 @@ func TestTargetsRoundTrip(t *testing.T) {
 		if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
 			t.Error(err)
 		}
-		values, err := m.Fields.Split(samples[i].Fields, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := testenv.Must(m.Fields.Split(samples[i].Fields, nil))(t)
 		if err := m.Fields[1].ReadObjects(values[1], &o); err != nil || len(o.Labels) != i || len(o.Boxes) != 4*i {
 			t.Fatalf("sample %d: %+v, %v", i, o, err)
 		}
@@ -95,10 +93,7 @@ func TestWriterRefusesDamagedTargets(t *testing.T) {
 	} {
 		options := testOptions(1)
 		options.Fields = targetFields
-		w, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testenv.Must(NewSetWriter(filepath.Join(t.TempDir(), "x"), options))(t)
 		sample := makeSamples(1)[0]
 		sample.Fields = values
 		if err := w.Append(sample); err == nil || !strings.Contains(err.Error(), "field") {
@@ -137,9 +132,7 @@ func FuzzTargets(f *testing.F) {
 		var used, fresh ObjectValue
 		var usedMask, freshMask mask.Decoder
 		_, maskErr := usedMask.Decode(other[2], 4, 3)
-		if err := errors.Join(fields[1].ReadObjects(other[1], &used), maskErr); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(fields[1].ReadObjects(other[1], &used), maskErr))
 		usedErr, freshErr := fields[1].ReadObjects(split[1], &used), fields[1].ReadObjects(split[1], &fresh)
 		if (usedErr == nil) != (freshErr == nil) || freshErr == nil && !bytes.Equal(used.Append(nil), fresh.Append(nil)) {
 			t.Errorf("objects %v (%v), and in new memory %v (%v)", used, usedErr, fresh, freshErr)

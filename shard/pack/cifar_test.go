@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -40,19 +41,13 @@ func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARB
 	for _, b := range batches {
 		labels, planes = append(labels, b.Labels...), append(planes, b.Planes...)
 	}
-	spec, err := transform.Parse(`[{"op":"CenterCrop","size":32}]`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := testenv.Must(transform.Parse(`[{"op":"CenterCrop","size":32}]`))(t)
 	set, engine := openSet(t, dir), transform.NewEngine(0)
 	if set.Len() != len(labels) {
 		t.Fatalf("%s: %d samples, want %d", dir, set.Len(), len(labels))
 	}
 	for i := range set.Len() {
-		key, err := set.Key(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testenv.Must(set.Key(i))(t)
 		n, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
 		if err != nil || n >= len(labels) {
 			t.Fatalf("%s: key %q: %v", dir, key, err)

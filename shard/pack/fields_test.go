@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -78,9 +79,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	o.Jobs, o.spoolBytes = 5, 4<<10
-	if _, err := buildFields(tar, out("tar"), o, fieldFlags...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(buildFields(tar, out("tar"), o, fieldFlags...))(t)
 	sameFiles(t, out("list"), out("tar"))
 
 	set := openSet(t, out("list"))
@@ -89,10 +88,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
 	for i := range set.Len() {
-		key, err := set.Key(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testenv.Must(set.Key(i))(t)
 		r, _, err := set.Read(i, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -104,12 +100,8 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	}
 
 	small := Options{Partitions: 3, Seed: 7, ShardBytes: 1 << 20, Encoding: mustPixels(t, "", "16", "")}
-	if _, err := Repack(t.Context(), set, out("repacked"), small); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := buildFields(list, out("small"), small, fieldFlags...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(Repack(t.Context(), set, out("repacked"), small))(t)
+	testenv.Must(buildFields(list, out("small"), small, fieldFlags...))(t)
 	a, b := sourcetest.ReadTree(t, out("repacked")), sourcetest.ReadTree(t, out("small"))
 	if !reflect.DeepEqual(a, b) {
 		t.Error("a repacked set differs from one that is built")
@@ -130,12 +122,8 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := buildFields(both, out, Options{}, "caption=txt:text"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(out, "val")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(buildFields(both, out, Options{}, "caption=txt:text"))(t)
+	testenv.OK(t, os.RemoveAll(filepath.Join(out, "val")))
 	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.Is(err, errTaken) {
 		t.Errorf("%v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
@@ -79,14 +80,9 @@ func TestIndexIsThePackedSet(t *testing.T) {
 			if path == wds {
 				flags = []string{"score=json.score", "caption=txt"}
 			}
-			if _, err := buildFields(path, packed, o, flags...); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(buildFields(path, packed, o, flags...))(t)
 			o.Index = true
-			sum, err := buildFields(path, index, o, flags...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := testenv.Must(buildFields(path, index, o, flags...))(t)
 			requireSame(t, packed, index)
 			set := openSet(t, index)
 			if sum.ImageBytes < sum.OutputBytes || set.Manifest().Index.Objects == 0 {
@@ -95,11 +91,9 @@ func TestIndexIsThePackedSet(t *testing.T) {
 			if name == "WebDataset" && set.Manifest().Index.Objects != 1 || name == "class tars" && set.Manifest().Index.Objects != 3 {
 				t.Errorf("%d objects", set.Manifest().Index.Objects)
 			}
-			if _, err := Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}))(t)
 			sameFiles(t, again, packed)
-			if sum, err = buildFields(path, index, o, flags...); err != nil || !sum.Kept {
+			if sum, err := buildFields(path, index, o, flags...); err != nil || !sum.Kept {
 				t.Errorf("built again: %+v, %v", sum, err)
 			}
 		})
@@ -125,38 +119,24 @@ func TestIndexOfTheWeb(t *testing.T) {
 	}
 	packed, index := filepath.Join(dir, "packed"), filepath.Join(dir, "index")
 	mustBuild(t, filepath.Join(dir, "tars"), packed, Options{})
-	splits, err := source.OpenAll(paths, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := BuildAll(context.Background(), Tasks(splits, index), Options{Index: true}, func(Summary) {}); err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(source.OpenAll(paths, dataset.Options{}))(t)
+	testenv.OK(t, BuildAll(context.Background(), Tasks(splits, index), Options{Index: true}, func(Summary) {}))
 	requireSame(t, packed, index)
 
 	remote := server.URL + "/index"
 	requests.Store(0)
-	set, err := shard.OpenSet(remote)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(remote))(t)
 	defer set.Close()
 	if n := requests.Load(); n > 6 {
 		t.Errorf("%d requests open an index, want at most 6", n)
 	}
 	cacheDir := t.TempDir()
-	storage.Default.Cache, err = cache.Open(cacheDir, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storage.Default.Cache = testenv.Must(cache.Open(cacheDir, 1<<30))(t)
 	defer func() { storage.Default.Cache = nil }()
 	requireSame(t, packed, remote)
 	for range 3 { // the last time from the cache
 		requests.Store(0)
-		cached, err := shard.OpenSet(remote)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cached := testenv.Must(shard.OpenSet(remote))(t)
 		defer cached.Close()
 		for i := range cached.Len() {
 			if _, _, err := cached.Read(i, nil); err != nil {
@@ -179,15 +159,11 @@ func TestIndexOfTheWeb(t *testing.T) {
 		return nil
 	}
 	tar := filepath.Join(dir, "tars/n90000001.tar")
-	if err := os.Chtimes(tar, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chtimes(tar, time.Time{}, time.Now().Add(time.Hour)))
 	if err := read(); !errors.Is(err, storage.ErrReplaced) || !strings.Contains(err.Error(), "/tars/n90000001.tar, bytes ") || !strings.Contains(err.Error(), "it has changed since it was indexed: index it again") {
 		t.Errorf("a replaced tar: %v", err)
 	}
-	if err := os.Remove(tar); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(tar))
 	if err := read(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "are looked for where they were indexed") {
 		t.Errorf("a missing tar: %v", err)
 	}
@@ -201,10 +177,7 @@ func damageCache(t *testing.T, dir string) {
 		t.Fatal(files, err)
 	}
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(os.ReadFile(path))(t)
 		for i := 40; i < len(data); i += 997 {
 			data[i] ^= 0x55
 		}
@@ -255,9 +228,7 @@ func TestIndexOfChangedFiles(t *testing.T) {
 		} {
 			index := filepath.Join(dir, "index-of-"+filepath.Base(source))
 			mustBuild(t, source, index, Options{Index: true})
-			if err := change(file); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, change(file))
 			set, err := openSet(t, index), error(nil)
 			for i := range set.Len() {
 				_, _, failed := set.Read(i, nil)
@@ -278,9 +249,7 @@ func TestDamagedIndex(t *testing.T) {
 	dir := t.TempDir()
 	tar := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, synthetic(t, 2, 1), "", 1))
 	index := filepath.Join(dir, "index")
-	if _, err := build(tar, index, Options{Index: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(build(tar, index, Options{Index: true}))(t)
 	var want [][]byte
 	set := openSet(t, index)
 	for i := range set.Len() {
@@ -293,10 +262,7 @@ func TestDamagedIndex(t *testing.T) {
 	found := 0
 	for _, name := range []string{shard.ObjectsName, "rank-0000/00000.imgshard"} {
 		path := filepath.Join(index, name)
-		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := testenv.Must(os.ReadFile(path))(t)
 		for at := range good {
 			bad := bytes.Clone(good)
 			bad[at] ^= 1 << (at % 8)

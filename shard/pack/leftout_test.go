@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -25,9 +26,7 @@ func TestReadRejectsNamesTheLine(t *testing.T) {
 		{good + strings.Repeat("x", rejectBytesMax), "line 2: bufio.Scanner: token too long"},
 	} {
 		path := filepath.Join(dir, shard.RejectsName)
-		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, []byte(c.text), 0o666))
 		err := ReadRejects(dir, func(Reject) {})
 		if err == nil || !strings.HasPrefix(err.Error(), path+": "+c.want) || !strings.HasSuffix(err.Error(), "copy the file again from where the set is whole") {
 			t.Errorf("error %v, want %q", err, c.want)
@@ -64,9 +63,7 @@ func FuzzRejects(f *testing.F) {
 		var again bytes.Buffer
 		enc := json.NewEncoder(&again)
 		for _, l := range first {
-			if err := enc.Encode(l); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, enc.Encode(l))
 		}
 		second, err := read(again.Bytes())
 		if err != nil || len(second) != len(first) {
@@ -83,19 +80,13 @@ func FuzzRejects(f *testing.F) {
 // TestSpoolOfLongNames has a parquet file's rows name files at any length: they are left out, and what stands behind them in the spool file is not harmed.
 func TestSpoolOfLongNames(t *testing.T) {
 	s := &spoolInput{split: &dataset.Split{Path: "x.parquet"}}
-	if err := s.makeFiles(t.TempDir(), 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.makeFiles(t.TempDir(), 1))
 	t.Cleanup(func() { s.spools[0].file.Close() })
 	long := strings.Repeat("n", 1<<16+5)
 	for _, it := range []transport.Item{{Key: long, Reason: long + "r"}, {Key: "next"}} {
-		if err := s.add(it, []byte("bytes")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, s.add(it, []byte("bytes")))
 	}
-	if err := s.spools[0].w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.spools[0].w.Flush())
 	if err := s.list(s.spools[0]); err != nil || len(s.items) != 2 {
 		t.Fatalf("%d items, %v", len(s.items), err)
 	}

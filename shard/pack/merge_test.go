@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -53,14 +54,10 @@ func mergeParts(t *testing.T, path, out string, o Options, n int) map[string]Sum
 				t.Fatalf("merged without part 1: %v", err)
 			}
 		}
-		if _, err := buildPart(t.Context(), path, out, o, i+1, n); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(buildPart(t.Context(), path, out, o, i+1, n))(t)
 	}
 	sums := make(map[string]Summary)
-	if err := Merge(t.Context(), out, Options{Jobs: 3}, func(s Summary) { sums[s.Split] = s }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Merge(t.Context(), out, Options{Jobs: 3}, func(s Summary) { sums[s.Split] = s }))
 	return sums
 }
 
@@ -115,10 +112,7 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 	} {
 		for k, src := range []string{"d", "d/train", "tars/ILSVRC2012_img_train.tar"} {
 			path, want := filepath.Join(dir, src), filepath.Join(dir, "want", fmt.Sprint(i, k), "set")
-			wantSums, err := buildPart(t.Context(), path, want, o, 0, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			wantSums := testenv.Must(buildPart(t.Context(), path, want, o, 0, 0))(t)
 			for _, n := range []int{1, 4, 7, 60} {
 				if n == 60 && (src != "d" || i > 0) {
 					continue
@@ -137,9 +131,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	part := func(out string, o Options, number, of int) {
 		t.Helper()
-		if _, err := buildPart(t.Context(), src, out, o, number, of); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(buildPart(t.Context(), src, out, o, number, of))(t)
 	}
 	refused := func(out, want string) {
 		t.Helper()
@@ -168,9 +160,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 		part(out, Options{}, number+1, 3)
 	}
 	second := filepath.Join(dir, ".copied.parts/2-of-3")
-	if err := errors.Join(os.RemoveAll(second), os.CopyFS(second, os.DirFS(filepath.Join(dir, ".copied.parts/1-of-3")))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.RemoveAll(second), os.CopyFS(second, os.DirFS(filepath.Join(dir, ".copied.parts/1-of-3")))))
 	refused(out, "lacks parts of 3: 2. Run each, as imgshard build SRC -o "+out+" --part 2/3")
 	requireNothing(t, dir, ".copied.parts", ".out.parts", "train")
 }
@@ -223,9 +213,7 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 	writeTree(t, filepath.Join(parts, "d/train"), train)
 	writeTree(t, filepath.Join(parts, "d/val"), val)
 	for i := range 2 {
-		if _, err := buildPart(t.Context(), filepath.Join(parts, "d"), filepath.Join(parts, "out"), Options{}, i+1, 2); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(buildPart(t.Context(), filepath.Join(parts, "d"), filepath.Join(parts, "out"), Options{}, i+1, 2))(t)
 	}
 	for lost, complete := range map[string]bool{
 		"":                                      true,
@@ -240,15 +228,9 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
-		if err := os.CopyFS(dir, os.DirFS(parts)); err != nil {
-			t.Fatal(err)
-		}
-		if err := Merge(t.Context(), out, Options{}, func(Summary) {}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.CopyFS(filepath.Join(dir, ".out.parts"), os.DirFS(filepath.Join(parts, ".out.parts"))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.CopyFS(dir, os.DirFS(parts)))
+		testenv.OK(t, Merge(t.Context(), out, Options{}, func(Summary) {}))
+		testenv.OK(t, os.CopyFS(filepath.Join(dir, ".out.parts"), os.DirFS(filepath.Join(parts, ".out.parts"))))
 		found, err := filepath.Glob(filepath.Join(dir, lost))
 		if err != nil || lost != "" && len(found) == 0 {
 			t.Fatal(found, err)
@@ -260,9 +242,7 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 		}
 		if strings.HasPrefix(lost, "d/") {
 			for i := range 2 {
-				if _, err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{Replace: true}, i+1, 2); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{Replace: true}, i+1, 2))(t)
 			}
 		}
 		before := sourcetest.ReadTree(t, out)
@@ -292,9 +272,7 @@ func TestMergeAgain(t *testing.T) {
 	writeTree(t, filepath.Join(dir, "d/val"), val)
 	out := filepath.Join(dir, "out")
 	for i := range 2 {
-		if _, err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2))(t)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := Merge(ctx, out, Options{}, func(Summary) { cancel() }); !errors.Is(err, context.Canceled) {
@@ -303,9 +281,7 @@ func TestMergeAgain(t *testing.T) {
 	if err := Merge(t.Context(), out, Options{}, nil); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Fatal(err)
 	}
-	if err := Merge(t.Context(), out, Options{Replace: true}, func(Summary) {}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Merge(t.Context(), out, Options{Replace: true}, func(Summary) {}))
 	requireNothing(t, out, "train", "val")
 	requireNothing(t, dir, "d", "out")
 }
@@ -316,22 +292,13 @@ func TestMergeOfFieldsAndPixels(t *testing.T) {
 	dir := t.TempDir()
 	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
 	o := Options{Partitions: 2, Seed: 7, ShardBytes: 8 << 10, Encoding: mustPixels(t, "", "16", "")}
-	if _, err := buildFields(list, want, o, fieldFlags...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(buildFields(list, want, o, fieldFlags...))(t)
 	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
-		folder, err := o.Part.Output(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := buildFields(path, folder, o, fieldFlags...); err != nil {
-			t.Fatal(err)
-		}
+		folder := testenv.Must(o.Part.Output(out))(t)
+		testenv.Must(buildFields(path, folder, o, fieldFlags...))(t)
 	}
-	if err := Merge(t.Context(), out, Options{}, func(Summary) {}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Merge(t.Context(), out, Options{}, func(Summary) {}))
 	sameSets(t, out, want, nil, nil)
 }
 

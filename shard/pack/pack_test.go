@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
@@ -30,10 +31,7 @@ func synthetic(t testing.TB, classes, each int) map[string][]byte {
 	files := make(map[string][]byte)
 	for c := range classes {
 		for k := range each {
-			data, err := synth.Image("train", c, k, synth.Options{Size: 24})
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := testenv.Must(synth.Image("train", c, k, synth.Options{Size: 24}))(t)
 			files[fmt.Sprintf("%s/%s_%d.JPEG", synth.WNID(c), synth.WNID(c), k)] = data
 		}
 	}
@@ -55,20 +53,14 @@ func build(path, out string, o Options) (Summary, error) {
 
 func mustBuild(t *testing.T, path, out string, o Options) Summary {
 	t.Helper()
-	sum, err := build(path, out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := testenv.Must(build(path, out, o))(t)
 	return sum
 }
 
 // requireNothing checks that a folder holds only the named entries, hidden ones too.
 func requireNothing(t *testing.T, dir string, but ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testenv.Must(os.ReadDir(dir))(t)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
@@ -130,10 +122,7 @@ func TestSetHoldsTheSourceInOrder(t *testing.T) {
 	}
 	var last uint64
 	for i := range set.Len() {
-		key, err := set.Key(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testenv.Must(set.Key(i))(t)
 		rec, _, err := set.Read(i, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -167,9 +156,7 @@ func TestRejects(t *testing.T) {
 	}
 	dir := t.TempDir()
 	src := writeTree(t, filepath.Join(dir, "src/train"), files)
-	if err := os.Symlink("nowhere", filepath.Join(src, "n90000000/dangling.JPEG")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("nowhere", filepath.Join(src, "n90000000/dangling.JPEG")))
 	sum := mustBuild(t, src, filepath.Join(dir, "out"), Options{})
 	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 class has no sample (n90000002)") {
 		t.Errorf("a class of rejects alone is not named: %s", notes)
@@ -177,19 +164,14 @@ func TestRejects(t *testing.T) {
 	if sum.Rejected != len(bad)+1 || sum.Manifest.Samples != 8 {
 		t.Errorf("%d rejected, %d samples", sum.Rejected, sum.Manifest.Samples)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "out", shard.RejectsName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join(dir, "out", shard.RejectsName)))(t)
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	if len(lines) != sum.Rejected {
 		t.Fatalf("%d lines of rejects:\n%s", len(lines), data)
 	}
 	for _, line := range lines {
 		var r Reject
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(line), &r))
 		want := bad[r.Key].want
 		if r.Key == "n90000000/dangling.JPEG" {
 			want = "a link to a file that is not there"
@@ -199,10 +181,8 @@ func TestRejects(t *testing.T) {
 		}
 	}
 	var first Reject
-	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
-		t.Fatal(err)
-	}
-	_, err = build(src, filepath.Join(dir, "strict"), Options{Strict: true})
+	testenv.OK(t, json.Unmarshal([]byte(lines[0]), &first))
+	_, err := build(src, filepath.Join(dir, "strict"), Options{Strict: true})
 	if err == nil || !strings.Contains(err.Error(), first.Key+": "+first.Reason) {
 		t.Errorf("strict: %v", err)
 	}
@@ -239,19 +219,12 @@ func TestOnlyOtherKeys(t *testing.T) {
 	var selection dataset.Selection
 	list := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("90000000_0.JPEG\n"))
 	const want = "/names names no key that is here: keys are such as n90000000/"
-	if err := selection.Only(list); err != nil {
-		t.Fatal(err)
-	}
-	splits, err := source.Open(src, dataset.Options{Select: selection})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, selection.Only(list))
+	splits := testenv.Must(source.Open(src, dataset.Options{Select: selection}))(t)
 	if _, err := Build(t.Context(), splits[0], filepath.Join(dir, "out"), Options{Select: selection}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a build: %v", err)
 	}
-	if err := selection.Only(list); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, selection.Only(list))
 	opened := openSet(t, set)
 	if _, err := Repack(t.Context(), opened, filepath.Join(dir, "out"), Options{Select: selection}); err == nil || !strings.Contains(err.Error(), "keys are such as n9000000") {
 		t.Errorf("a repack: %v", err)
@@ -262,12 +235,9 @@ func TestOnlyOtherKeys(t *testing.T) {
 // TestSplitsOfOneName packs nothing of two splits with one name.
 func TestSplitsOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	splits, err := source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{}))(t)
 	splits = append(splits, splits[0].Reopen())
-	err = BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true}, func(Summary) { t.Error("a set is built") })
+	err := BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true}, func(Summary) { t.Error("a set is built") })
 	if err == nil || !strings.Contains(err.Error(), "are both called train") {
 		t.Error(err)
 	}
@@ -313,17 +283,14 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 			for _, at := range []int{1, 30, 60} {
 				dir := t.TempDir()
 				src := write(dir)
-				splits, err := source.Open(src, dataset.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				splits := testenv.Must(source.Open(src, dataset.Options{}))(t)
 				ctx, cancel := context.WithCancel(context.Background())
 				o := Options{Jobs: 2, ShardBytes: 8 << 10, Progress: func(p Progress) {
 					if p.Stage == stage && p.Images >= at {
 						cancel()
 					}
 				}}
-				_, err = Build(ctx, splits[0], filepath.Join(dir, "out"), o)
+				_, err := Build(ctx, splits[0], filepath.Join(dir, "out"), o)
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("%s, %s at %d: error %v", name, stage, at, err)
 				}
@@ -373,9 +340,7 @@ func TestPathsThatAreTaken(t *testing.T) {
 	}
 	links := t.TempDir()
 	for link, to := range map[string]string{"source": src, "class": filepath.Join(src, "n90000000")} {
-		if err := os.Symlink(to, filepath.Join(links, link)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(to, filepath.Join(links, link)))
 	}
 	for _, out := range []string{"source/shards", "source/new/shards", "class/shards", "source"} {
 		if _, err := build(src, filepath.Join(links, out), Options{Replace: true}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
@@ -410,21 +375,15 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	writeTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
-	splits, err := source.Open(dir, dataset.Options{ForceClasses: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(source.Open(dir, dataset.Options{ForceClasses: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	err = BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() })
+	err := BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	requireNothing(t, dir, "train", "train-shards", "val")
 	again := func(o Options) ([]Summary, error) {
-		splits, err := source.Open(dir, dataset.Options{ForceClasses: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		splits := testenv.Must(source.Open(dir, dataset.Options{ForceClasses: true}))(t)
 		var sums []Summary
 		err = BuildAll(context.Background(), Tasks(splits, ""), o, func(s Summary) { sums = append(sums, s) })
 		return sums, err

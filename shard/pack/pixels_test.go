@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
@@ -29,23 +30,16 @@ import (
 func writeSource(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, err := synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 300}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 300}))(t)
 	train := filepath.Join(dir, "train")
 	files, err := filepath.Glob(filepath.Join(train, "*", "*"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, "no files")
 	}
-	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(files[0]))(t)
 	class := filepath.Dir(files[0])
 	for name, content := range map[string][]byte{"cut.JPEG": data[:len(data)/2], "text.JPEG": []byte("no image"), "empty.JPEG": nil} {
-		if err := os.WriteFile(filepath.Join(class, name), content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(class, name), content, 0o666))
 	}
 	return train
 }
@@ -53,31 +47,20 @@ func writeSource(t testing.TB) string {
 func buildSet(t testing.TB, src string, o Options) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "set")
-	if _, err := build(src, out, o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(build(src, out, o))(t)
 	return out
 }
 
 func mustPixels(t *testing.T, codec, size, interpolation string) *pixelsencoding.Encoding {
 	t.Helper()
-	resize, err := pixelsencoding.ParseResize(size, interpolation)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resize := testenv.Must(pixelsencoding.ParseResize(size, interpolation))(t)
+	p := testenv.Must(pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize))(t)
 	return p
 }
 
 func openSet(t *testing.T, dir string) *shard.Set {
 	t.Helper()
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
 	return set
 }
@@ -106,10 +89,7 @@ func TestRepackIsBuild(t *testing.T) {
 			o := Options{Partitions: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
 			built := buildSet(t, src, o)
 			out := filepath.Join(t.TempDir(), "repacked")
-			sum, err := Repack(t.Context(), original, out, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := testenv.Must(Repack(t.Context(), original, out, o))(t)
 			if sum.Formats[imagefile.Encoded] != 12 || sum.OutputBytes == 0 {
 				t.Errorf("%s: %+v", codec, sum)
 			}
@@ -150,10 +130,7 @@ func TestPixelsSizes(t *testing.T) {
 				}
 				continue
 			}
-			spec, err := transform.Parse(c.op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := testenv.Must(transform.Parse(c.op))(t)
 			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Encoding: p})
 			want := apply(t, engine, spec, transform.Source{Image: file.Image})
 			if !bytes.Equal(got, want) {
@@ -166,9 +143,7 @@ func TestPixelsSizes(t *testing.T) {
 func apply(t *testing.T, e *transform.Engine, spec *transform.Spec, src transform.Source) []byte {
 	t.Helper()
 	pix := make([]byte, spec.OutputBytes())
-	if _, err := e.Apply(spec, resample.Output{Pix: pix}, src, transform.NewRNG(1, 2, 3)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(e.Apply(spec, resample.Output{Pix: pix}, src, transform.NewRNG(1, 2, 3)))(t)
 	return pix
 }
 
@@ -182,10 +157,7 @@ func TestPixelsRejects(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	refused := 0
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(os.ReadFile(file))(t)
 		for range 60 {
 			damaged := append(make([]byte, 0, len(data)+shard.SlackBytes), data[:1+rng.IntN(len(data))]...)
 			if rng.IntN(2) == 0 {
@@ -212,9 +184,7 @@ func TestPixelsRejects(t *testing.T) {
 func TestRepackToCoefficientsAndBack(t *testing.T) {
 	src := writeSource(t)
 	var flat bytes.Buffer // its coefficients would take several times as many bytes
-	if err := jpeg.Encode(&flat, image.NewGray(image.Rect(0, 0, 800, 800)), nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, jpeg.Encode(&flat, image.NewGray(image.Rect(0, 0, 800, 800)), nil))
 	sourcetest.Write(t, filepath.Join(src, "n90000000", "flat.JPEG"), flat.Bytes())
 	o := Options{Partitions: 2, Seed: 5}
 	files := buildSet(t, src, o)
@@ -223,24 +193,17 @@ func TestRepackToCoefficientsAndBack(t *testing.T) {
 	set := openSet(t, built)
 	formats := map[shard.Format]int{}
 	for i := range set.Len() {
-		entry, err := set.Entry(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := testenv.Must(set.Entry(i))(t)
 		formats[entry.Format]++
 	}
 	if formats[imagefile.Encoded] < 8 || formats[imagefile.PNG] == 0 || formats[imagefile.JPEG] == 0 {
 		t.Errorf("records are %v", formats)
 	}
 	repacked, back := filepath.Join(t.TempDir(), "set"), filepath.Join(t.TempDir(), "set")
-	if _, err := Repack(t.Context(), openSet(t, files), repacked, o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(Repack(t.Context(), openSet(t, files), repacked, o))(t)
 	sameFiles(t, built, repacked)
 	o.Encoding = original.Encoding{}
-	if _, err := Repack(t.Context(), set, back, o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(Repack(t.Context(), set, back, o))(t)
 	sameFiles(t, files, back)
 }
 
@@ -265,9 +228,7 @@ func TestRepackRefuses(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a cancelled repack left something")
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	if _, err := Repack(t.Context(), openSet(t, dir), out, o); err == nil || !strings.Contains(err.Error(), "needs all") {
 		t.Errorf("a part: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -58,14 +59,9 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 		if got := sourcetest.ReadTree(t, out("wds")); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: another set from tars", name)
 		}
-		splits, err := source.Open(filepath.Join(dir, "gz"), dataset.Options{Classes: filepath.Join(dir, "wds/train/classes.txt")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		splits := testenv.Must(source.Open(filepath.Join(dir, "gz"), dataset.Options{Classes: filepath.Join(dir, "wds/train/classes.txt")}))(t)
 		o.Jobs, o.spoolBytes = 5, 4<<10
-		if err := BuildAll(context.Background(), Tasks(splits, out("gz")), o, func(Summary) {}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, BuildAll(context.Background(), Tasks(splits, out("gz")), o, func(Summary) {}))
 		if got := sourcetest.ReadTree(t, out("gz")); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: another set from compressed tars", name)
 		}

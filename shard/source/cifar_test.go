@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/image/bmp"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -30,10 +31,7 @@ func cifarArchive(t *testing.T, path, folder string, files map[string][]byte, se
 // decodeBMP returns the three planes of an image.
 func decodeBMP(t *testing.T, file string) []byte {
 	t.Helper()
-	img, err := bmp.Decode(strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := testenv.Must(bmp.Decode(strings.NewReader(file)))(t)
 	if b := img.Bounds(); b.Dx() != 32 || b.Dy() != 32 {
 		t.Fatalf("image of %v, want 32×32", b)
 	}
@@ -122,10 +120,7 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{}))(t)
 	s := splits[1]
 	var key string
 	if err := s.Walk(t.Context(), func(it transport.Item) error { key = it.Key; return nil }); err != nil {
@@ -232,10 +227,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	if _, err := Open(good, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
 		t.Errorf("one name for two splits: %v", err)
 	}
-	splits, err := Open(good, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(good, dataset.Options{}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := splits[0].Walk(ctx, func(transport.Item) error { return nil }); !errors.Is(err, context.Canceled) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -276,14 +277,9 @@ func TestImageFolder(t *testing.T) {
 	for _, tc := range trees {
 		args = append(args, writeTree(t, t.TempDir(), tc.files))
 	}
-	out, err := exec.Command(python, args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(exec.Command(python, args...).Output())(t)
 	var all []map[string][2]any
-	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &all))
 	for i, want := range all {
 		s := open(t, args[4+i], trees[i].opts)
 		got := mustItems(t, s)

@@ -26,10 +26,7 @@ import (
 func asked(t testing.TB, flags ...string) (fields []dataset.Field) {
 	t.Helper()
 	for _, text := range flags {
-		f, err := dataset.ParseField(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testenv.Must(dataset.ParseField(text))(t)
 		fields = append(fields, f)
 	}
 	return fields
@@ -98,14 +95,9 @@ func shownValue(f shard.Field, v []byte) any {
 func written(t *testing.T, dir string) map[string]map[string]any {
 	t.Helper()
 	python := testenv.PythonWith(t, "pyarrow")
-	out, err := exec.Command(python, "testdata/fields.py", dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(exec.Command(python, "testdata/fields.py", dir).Output())(t)
 	var said map[string]map[string]any
-	if err := json.Unmarshal(out, &said); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &said))
 	return said
 }
 
@@ -299,9 +291,7 @@ func TestFieldsOfTarWithHostileMembers(t *testing.T) {
 	w := tar.NewWriter(&b)
 	for _, h := range []tar.Header{{Name: "a.jpg", Size: 4}, {Name: "a.cls", Size: 1}, {Name: "a.json", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}} {
 		h.Mode = 0o644
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.WriteHeader(&h))
 		w.Write([]byte("0000")[:h.Size])
 	}
 	w.Close()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
@@ -21,16 +22,10 @@ const pngHead = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 // identity is that of all splits at a path.
 func identity(t *testing.T, path string) string {
 	t.Helper()
-	splits, err := Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString}))(t)
 	var all []string
 	for _, s := range splits {
-		one, err := s.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := testenv.Must(s.Identity(t.Context()))(t)
 		all = append(all, one)
 	}
 	return strings.Join(all, " ")
@@ -136,9 +131,7 @@ func TestIdentity(t *testing.T) {
 			path := filepath.Join(root, tt.open)
 			before := identity(t, path)
 			for _, c := range tt.changes {
-				if err := c.make(root); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, c.make(root))
 				now := identity(t, path)
 				if (now != before) != c.is {
 					t.Errorf("%s: another dataset is %v, want %v", c.what, now != before, c.is)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
@@ -85,10 +86,7 @@ func TestDatasetAsDownloaded(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
-	splits, err := Open(dir, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(dir, dataset.Options{}))(t)
 	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatalf("splits %v", splits)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
@@ -46,17 +47,10 @@ func zipOf(t *testing.T, files map[string][]byte) []byte {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f, err := w.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(files[name]); err != nil {
-			t.Fatal(err)
-		}
+		f := testenv.Must(w.Create(name))(t)
+		testenv.Must(f.Write(files[name]))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Close())
 	return buf.Bytes()
 }
 

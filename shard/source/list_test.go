@@ -26,14 +26,9 @@ import (
 func TestListsOfPython(t *testing.T) {
 	python := testenv.PythonWith(t, "csv")
 	dir := t.TempDir()
-	out, err := exec.Command(python, "testdata/lists.py", dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(exec.Command(python, "testdata/lists.py", dir).Output())(t)
 	var said map[string][][2]string
-	if err := json.Unmarshal(out, &said); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &said))
 	for name, rows := range said {
 		want, classes := make(map[string]item), make(map[string]bool)
 		for _, row := range rows {
@@ -228,9 +223,7 @@ func TestListWithoutExtensions(t *testing.T) {
 func TestListNeedsFilesThatAreThere(t *testing.T) {
 	file := listOf(t, "x.csv", "path,label\na.jpg,1\nlink.jpg,0\ndangling.jpg,0\n")
 	for name, to := range map[string]string{"link.jpg": "c.jpg", "dangling.jpg": "nowhere"} {
-		if err := os.Symlink(to, filepath.Join(filepath.Dir(file), name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(to, filepath.Join(filepath.Dir(file), name)))
 	}
 	got := mustItems(t, open(t, file, dataset.Options{}))
 	if len(got) != 3 || got["link.jpg"].data != jpegStart+"c.jpg" || got["dangling.jpg"].reason != transport.ReasonDangling {

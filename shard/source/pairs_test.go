@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
@@ -79,10 +80,7 @@ func TestMaskKinds(t *testing.T) {
 	colours := image.NewNRGBA(image.Rect(0, 0, 3, 2))
 	colours.SetNRGBA(1, 0, color.NRGBA{232, 3, 0, 255}) // 1000, as ImageNet-S writes it
 	list := sourcetest.Write(t, filepath.Join(t.TempDir(), "map.txt"), []byte("# from to\n1000 255\n0 7\n"))
-	m, err := dataset.ReadLabelMap(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testenv.Must(dataset.ReadLabelMap(list))(t)
 	for _, c := range []struct {
 		name string
 		mask []byte

@@ -33,17 +33,12 @@ type writtenRow struct {
 func TestParquetOfPyarrow(t *testing.T) {
 	python := testenv.PythonWith(t, "pyarrow")
 	dir := t.TempDir()
-	out, err := exec.Command(python, "testdata/parquet.py", dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(exec.Command(python, "testdata/parquet.py", dir).Output())(t)
 	var said struct {
 		Rows    map[string][]writtenRow
 		Version string
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &said))
 	t.Logf("files by pyarrow %s", said.Version)
 	want := func(files ...string) map[string]item {
 		m := make(map[string]item)
@@ -83,9 +78,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 		if splits, err = Open(filepath.Join(dir, name), dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "add --test") {
 			t.Errorf("%s, without --test: %v, %v", name, splits, err)
 		}
-		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))))
 		if _, err = Open(filepath.Join(dir, name), dataset.Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
 			t.Errorf("%s, a file less: %v", name, err)
 		}
@@ -237,18 +230,12 @@ func goParquet(t testing.TB, features string) []byte {
 	var buf bytes.Buffer
 	w := parquet.NewGenericWriter[goRow](&buf, parquet.KeyValueMetadata("huggingface", features), parquet.Compression(&parquet.Snappy))
 	for i := range 20 {
-		if _, err := w.Write([]goRow{{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), fmt.Sprintf("%d.jpg", i)}, Label: int64(i % 2), Coarse: int32(i % 3)}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(w.Write([]goRow{{Image: goImage{[]byte(jpegStart + strings.Repeat("x", i)), fmt.Sprintf("%d.jpg", i)}, Label: int64(i % 2), Coarse: int32(i % 3)}}))(t)
 		if i%7 == 6 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, w.Flush())
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Close())
 	return buf.Bytes()
 }
 
@@ -338,13 +325,9 @@ func parquetSort[Row any](t testing.TB, row func(i int) Row, options ...parquet.
 	var buf bytes.Buffer
 	w := parquet.NewGenericWriter[Row](&buf, append(options, parquet.KeyValueMetadata("huggingface", features))...)
 	for i := range 6 {
-		if _, err := w.Write([]Row{row(i)}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(w.Write([]Row{row(i)}))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Close())
 	return buf.Bytes()
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -71,9 +72,7 @@ func TestLabelInJSON(t *testing.T) {
 	}
 	without := sourcetest.Write(t, filepath.Join(dir, "without"), []byte("b\nnot here\n"))
 	var excluding dataset.Selection
-	if err := excluding.Exclude(without); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, excluding.Exclude(without))
 	s = open(t, missing, dataset.Options{Label: "json.label", Select: excluding})
 	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 3 || !strings.Contains(strings.Join(excluding.Notes(), "\n"), "1 key that "+without+" names is not here (not here)") {
 		t.Errorf("items %v, notes %q", got, excluding.Notes())

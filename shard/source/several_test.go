@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
@@ -77,10 +78,7 @@ func TestSeveralLists(t *testing.T) {
 func TestNumbersBesideNames(t *testing.T) {
 	files := paths("train/1.jpg", "val/1.jpg")
 	files["train/metadata.csv"], files["val/metadata.csv"] = []byte("path,label\n1.jpg,dog\n"), []byte("path,label\n1.jpg,0\n")
-	splits, err := Open(writeTree(t, t.TempDir(), files), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(writeTree(t, t.TempDir(), files), dataset.Options{}))(t)
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
 	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "its labels are numbers, and those of "+splits[0].Path+" are names") {
@@ -134,9 +132,7 @@ func TestTimmInfo(t *testing.T) {
 		t.Errorf("one tar of two: %v", err)
 	}
 	requireNotes(splits[0], "there are 1 samples")
-	if err := os.Remove(first); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(first))
 	if _, err = Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
 		t.Errorf("a tar less: %v", err)
 	}
@@ -144,10 +140,7 @@ func TestTimmInfo(t *testing.T) {
 		t.Error(err)
 	}
 	tar("y-train-0000.tar", sample("x", 1, 1))
-	splits, err = Open(dir, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits = testenv.Must(Open(dir, dataset.Options{}))(t)
 	mustItems(t, splits[0])
 	requireNotes(splits[0], "says nothing of these tars")
 	for bad, want := range map[string]string{`{"splits": 3}`: "cannot be read as timm's", `{"splits": {"train": {"filenames": ["a"]}}}`: "names 1 tars and the samples of 0"} {

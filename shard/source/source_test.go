@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -30,10 +31,7 @@ type item struct {
 // open opens a source of one split.
 func open(t *testing.T, path string, opts dataset.Options) *dataset.Split {
 	t.Helper()
-	splits, err := Open(path, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(path, opts))(t)
 	if len(splits) != 1 {
 		t.Fatalf("%d splits, want 1", len(splits))
 	}
@@ -79,10 +77,7 @@ func items(s *dataset.Split) (map[string]item, error) {
 
 func mustItems(t *testing.T, s *dataset.Split) map[string]item {
 	t.Helper()
-	got, err := items(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(items(s))(t)
 	return got
 }
 
@@ -117,13 +112,9 @@ func writeTree(t *testing.T, root string, files map[string][]byte) string {
 func TestErrorsEndWithWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "notes.txt")
-	if err := os.WriteFile(file, []byte("no tar"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte("no tar"), 0o666))
 	empty := filepath.Join(dir, "empty")
-	if err := os.Mkdir(empty, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(empty, 0o777))
 	for path, want := range map[string]string{
 		file:                          ".csv && imgshard build " + filepath.Join(dir, "notes.csv"),
 		empty:                         ", class folders",
@@ -189,9 +180,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 	}
 	sourcetest.Write(t, filepath.Join(root, "README.txt"), []byte("beside"))
 	sourcetest.Write(t, filepath.Join(root, "n01/notes.txt"), []byte("not an image"))
-	if err := os.Mkdir(filepath.Join(root, "n03"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Join(root, "n03"), 0o777))
 	want := wantTree()
 	want["n01/notes.txt"] = item{data: "not an image"}
 	for key, it := range want {
@@ -220,13 +209,9 @@ func TestLinksAndOddFiles(t *testing.T) {
 	for _, l := range []struct{ from, to string }{
 		{elsewhere, "n02"}, {filepath.Join(elsewhere, "b.JPEG"), "n01/linked.JPEG"}, {"/nowhere/at/all", "n01/dangling.JPEG"},
 	} {
-		if err := os.Symlink(l.from, filepath.Join(root, l.to)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(l.from, filepath.Join(root, l.to)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(root, "n01/pipe.JPEG"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mkfifo(filepath.Join(root, "n01/pipe.JPEG"), 0o666))
 	sourcetest.Write(t, filepath.Join(root, "n01/caf\xe9.JPEG"), []byte("latin-1"))
 	want := map[string]item{
 		"n01/a.JPEG": {data: "A"}, "n02/b.JPEG": {label: 1, data: "B"}, "n01/linked.JPEG": {data: "B"},
@@ -235,19 +220,13 @@ func TestLinksAndOddFiles(t *testing.T) {
 	if got := mustItems(t, open(t, root, dataset.Options{})); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
-	if err := os.Symlink(root, filepath.Join(root, "n01/circle")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(root, filepath.Join(root, "n01/circle")))
 	var format *transport.FormatError
 	if _, err := items(open(t, root, dataset.Options{})); !errors.As(err, &format) {
 		t.Errorf("a link to the root gives %v", err)
 	}
-	if err := os.Remove(filepath.Join(root, "n01/circle")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(root, "n01"), filepath.Join(root, "n01/self")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(root, "n01/circle")))
+	testenv.OK(t, os.Symlink(filepath.Join(root, "n01"), filepath.Join(root, "n01/self")))
 	if _, err := items(open(t, root, dataset.Options{})); !errors.As(err, &format) || !strings.Contains(err.Error(), "lies in") {
 		t.Errorf("a link in a circle gives %v", err)
 	}
@@ -315,28 +294,20 @@ func TestSplitsOfOneName(t *testing.T) {
 
 func TestSplitsAgreeOnLabels(t *testing.T) {
 	root := writeTree(t, t.TempDir(), paths("train/a/1", "train/b/1", "train/c/1", "val/c/2", "val/a/2"))
-	splits, err := Open(root, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(Open(root, dataset.Options{}))(t)
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
 	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "has 2 of the other split's 3 classes (b missing)") {
 		t.Errorf("a split that lacks a class gives %v", err)
 	}
-	if splits, err = Open(root, dataset.Options{ForceClasses: true}); err != nil {
-		t.Fatal(err)
-	}
+	splits = testenv.Must(Open(root, dataset.Options{ForceClasses: true}))(t)
 	splits[1].ExpectClasses([]string{"a", "b", "c"})
 	got := mustItems(t, splits[1])
 	if got["c/2"].label != 2 || got["a/2"].label != 0 || len(splits[1].Classes()) != 3 {
 		t.Errorf("val: %v, classes %q", got, splits[1].Classes())
 	}
 	sourcetest.Write(t, filepath.Join(root, "val/d/2"), []byte(jpegStart))
-	splits, err = Open(root, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits = testenv.Must(Open(root, dataset.Options{}))(t)
 	splits[1].ExpectClasses([]string{"a", "b", "c"})
 	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "(d)") {
 		t.Errorf("a class of val that train has not gives %v", err)
@@ -471,17 +442,10 @@ func TestShardSetsAreNoDatasets(t *testing.T) {
 
 func writeSet(t *testing.T, dir string) {
 	t.Helper()
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}}))(t)
 	defer w.Abort()
-	if err := w.Append(shard.Sample{Key: "a", Width: 1, Height: 1, Image: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Append(shard.Sample{Key: "a", Width: 1, Height: 1, Image: []byte("x")}))
+	testenv.Must(w.Commit())(t)
 }
 
 // Whatever the bytes of a tar, reading it ends, in items or in a *FormatError.

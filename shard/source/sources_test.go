@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var updateDocs = flag.Bool("docs", false, "write the table of sources into docs/packing.md")
@@ -22,10 +24,7 @@ func TestDocumentsNameEveryKind(t *testing.T) {
 		}
 		table.WriteString("| " + k.Name + " | " + strings.Join(k.Forms, "; ") + " | " + k.Labels + " |\n")
 	}
-	text, err := os.ReadFile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(doc))(t)
 	before, rest, ok := strings.Cut(string(text), head)
 	end := strings.Index(rest, "\n\n") + 1
 	if !ok || end == 0 {
@@ -33,9 +32,7 @@ func TestDocumentsNameEveryKind(t *testing.T) {
 	}
 	want := before + table.String() + rest[end:]
 	if *updateDocs {
-		if err := os.WriteFile(doc, []byte(want), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(doc, []byte(want), 0o666))
 	} else if string(text) != want {
 		t.Errorf("%s has another table of sources than the list: run this test with -docs", doc)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
@@ -30,10 +31,7 @@ func TestStandardInput(t *testing.T) {
 		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "train", strings.ReplaceAll(name, " ", "")), data)
-		want, err := OpenAll([]string{file}, dataset.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(OpenAll([]string{file}, dataset.Options{}))(t)
 		got, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: &smallReads{data}})
 		if err != nil || len(got) != len(want) {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -70,10 +68,7 @@ func TestStandardInput(t *testing.T) {
 	}
 	t.Chdir(dir)
 	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
-	splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	splits := testenv.Must(OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))}))(t)
 	if mustItems(t, splits[0]); splits[0].Classes()[0] != "0" {
 		t.Errorf("classes %q of a file that lies in the working directory by chance", splits[0].Classes())
 	}

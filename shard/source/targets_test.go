@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -26,9 +27,7 @@ import (
 func jpegOf(t testing.TB, w, h int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, w, h)), nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, w, h)), nil))
 	return b.Bytes()
 }
 
@@ -50,9 +49,7 @@ func maskOf(t testing.TB, w, h int, labels ...byte) []byte {
 func encodePNG(t testing.TB, m image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&b, m))
 	return b.Bytes()
 }
 
@@ -119,10 +116,7 @@ func fieldsAsJSON(t testing.TB, fields shard.Fields, values []byte) string {
 			fields[i].BytesMax = shard.RecordBytesMax
 		}
 	}
-	split, err := fields.Split(values, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := testenv.Must(fields.Split(values, nil))(t)
 	var shown []string
 	for i, v := range split {
 		text := string(fields[i].JSON(v))
@@ -290,9 +284,7 @@ func FuzzCOCO(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		path := filepath.Join(dir, "x.json")
 		for name, data := range map[string][]byte{"x.json": said, "a.jpg": photo, "b.jpg": photo} {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(filepath.Join(dir, name), data, 0o666))
 		}
 		splits, err := Open(path, dataset.Options{})
 		if err != nil || len(splits) != 1 {
@@ -315,9 +307,6 @@ func labelsOf(t testing.TB, value []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, err := new(mask.Decoder).Decode(value, w, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	labels := testenv.Must(new(mask.Decoder).Decode(value, w, h))(t)
 	return fmt.Sprint(labels)
 }

@@ -109,10 +109,7 @@ func TestZipsOfPython(t *testing.T) {
 	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), dataset.Options{})); err == nil || !strings.Contains(err.Error(), "cannot be unpacked here: pack it again by deflate") {
 		t.Error(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "packed.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join(dir, "packed.zip")))(t)
 	behind := sourcetest.Write(t, filepath.Join(dir, "behind.zip"), append([]byte("PK\x03\x04 what unpacks itself"), data...))
 	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, dataset.Options{}))) != len(want) {
 		t.Errorf("behind another file: %v", err)
@@ -122,10 +119,7 @@ func TestZipsOfPython(t *testing.T) {
 		"cannot be read: it is dam": func(d []byte) []byte { return bytes.Replace(d, []byte("PK\x01\x02"), []byte("PK\x01\x03"), 1) },
 		"zip: not a valid zip file": func(d []byte) []byte { return bytes.ReplaceAll(d, []byte("PK\x03\x04-"), []byte("PK\x03\x05-")) },
 	} {
-		data, err := os.ReadFile(filepath.Join(dir, "stored.zip"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(os.ReadFile(filepath.Join(dir, "stored.zip")))(t)
 		if strings.Contains(want, "not a valid") {
 			at := bytes.LastIndex(data, []byte("PK\x03\x04"))
 			data[at+2] = 9
@@ -133,7 +127,7 @@ func TestZipsOfPython(t *testing.T) {
 			data = change(data)
 		}
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data)
-		err = refusal(bad, dataset.Options{})
+		err := refusal(bad, dataset.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), bad) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
@@ -146,24 +140,15 @@ func TestZipListIsSmall(t *testing.T) {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	for i := range n {
-		if _, err := w.CreateRaw(&zip.FileHeader{Name: fmt.Sprintf("train/n%08d/n%08d_%d.JPEG", i/1000, i/1000, i)}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(w.CreateRaw(&zip.FileHeader{Name: fmt.Sprintf("train/n%08d/n%08d_%d.JPEG", i/1000, i/1000, i)}))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Close())
 	path := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), buf.Bytes())
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	z, err := transport.OpenZip(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := z.List(path); err != nil {
-		t.Fatal(err)
-	}
+	z := testenv.Must(transport.OpenZip(path))(t)
+	testenv.Must(z.List(path))(t)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if each := int64(after.HeapAlloc-before.HeapAlloc) / n; each > 310 {

@@ -16,16 +16,14 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Classes: 3, Train: 5, Val: 2, Size: 40, Seed: 1, Jobs: 1}
-	sum, err := Write(context.Background(), filepath.Join(dir, "a"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := testenv.Must(Write(context.Background(), filepath.Join(dir, "a"), o))(t)
 	if sum.Train != 15 || sum.Val != 6 || sum.Bytes < 1000 {
 		t.Errorf("summary %+v", sum)
 	}
@@ -34,16 +32,12 @@ func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
 		t.Errorf("%d files", len(want))
 	}
 	o.Jobs = 4
-	if _, err := Write(context.Background(), filepath.Join(dir, "b"), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(Write(context.Background(), filepath.Join(dir, "b"), o))(t)
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "b")), want) {
 		t.Error("more workers write other files")
 	}
 	o.Seed = 2
-	if _, err := Write(context.Background(), filepath.Join(dir, "c"), o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(Write(context.Background(), filepath.Join(dir, "c"), o))(t)
 	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "c")), want) {
 		t.Error("another seed writes the same files")
 	}
@@ -52,10 +46,7 @@ func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
 func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 	sizes := make(map[image.Point]bool)
 	for k := range 30 {
-		data, err := Image("train", 0, k, Options{Size: 60})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(Image("train", 0, k, Options{Size: 60}))(t)
 		img, format, err := image.Decode(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
@@ -85,10 +76,7 @@ func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 
 // The drawing must not change by accident: other tests and documents count on the files.
 func TestDrawingIsStable(t *testing.T) {
-	data, err := Image("train", 0, pngImage, Options{Size: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(Image("train", 0, pngImage, Options{Size: 60}))(t)
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)

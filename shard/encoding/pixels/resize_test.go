@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -19,10 +20,7 @@ func TestParams(t *testing.T) {
 		`{"codec":"none","resize":"none"}`:                                                     {},
 		`{"codec":"none"}`:                                                                     {},
 	} {
-		e, err := parse(json.RawMessage(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := testenv.Must(parse(json.RawMessage(text)))(t)
 		if got := e.(*Encoding).resize; got != want {
 			t.Errorf("%s is %+v; want %+v", text, got, want)
 		}
@@ -48,10 +46,7 @@ func TestParams(t *testing.T) {
 func TestNotBitExactResampler(t *testing.T) {
 	stored := Resize{Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12}
 	note := func(text string, by resample.Algorithm) string {
-		views, err := transform.ParseViews(text, by)
-		if err != nil {
-			t.Fatal(err)
-		}
+		views := testenv.Must(transform.ParseViews(text, by))(t)
 		return stored.NotBitExact(views[0])
 	}
 	if note := note("eval", resample.Pillow12); note != "" {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
@@ -27,23 +28,15 @@ func gradient(t *testing.T, width, height int) []byte {
 		m.Pix[i] = uint8(i * 7)
 	}
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, m, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, jpeg.Encode(&out, m, nil))
 	return out.Bytes()
 }
 
 // verifyImages verifies a set with its images and returns what was wrong.
 func verifyImages(t *testing.T, dir string) (problems []string) {
 	t.Helper()
-	m, err := shard.ReadManifest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Open(m.Encoding)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testenv.Must(shard.ReadManifest(dir))(t)
+	e := testenv.Must(Open(m.Encoding))(t)
 	report, err := shard.Verify(context.Background(), dir, shard.VerifyOptions{
 		Jobs: 1, NewCheck: func() func(*shard.Record) error { return encoding.NewWorker(e).Check }, Problem: func(err error) { problems = append(problems, err.Error()) },
 	})
@@ -57,31 +50,19 @@ func verifyImages(t *testing.T, dir string) (problems []string) {
 func writeForged(t *testing.T, e encoding.Encoding, forge func(s *shard.Sample)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: e.Stored(), Classes: []string{"a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: e.Stored(), Classes: []string{"a"}}))(t)
 	defer w.Abort()
 	s := shard.Sample{Key: "a/1.jpg", Image: gradient(t, 200, 100)}
-	if err := e.NewWorker().Encode(&s, &encoding.Scratch{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, e.NewWorker().Encode(&s, &encoding.Scratch{}))
 	forge(&s)
-	if err := w.Append(s); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Append(s))
+	testenv.Must(w.Commit())(t)
 	return dir
 }
 
 // TestCheckFindsForgedRecords forges what checksums cannot tell.
 func TestCheckFindsForgedRecords(t *testing.T) {
-	stored, err := pixels.Method.Parse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := testenv.Must(pixels.Method.Parse(nil))(t)
 	for _, c := range []struct {
 		name, want string
 		encoding   encoding.Encoding

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -22,10 +23,7 @@ func TestMethods(t *testing.T) {
 			flags[o.Name] = true
 		}
 		for _, small := range []bool{false, true} {
-			e, err := m.New(nil, small)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testenv.Must(m.New(nil, small))(t)
 			again, err := Open(e.Stored())
 			if err != nil || again.String() != e.String() || e.Stored().Name != m.OnDisk || !strings.HasPrefix(e.String(), m.Name) {
 				t.Errorf("%v reads back as %v, %v", e, again, err)

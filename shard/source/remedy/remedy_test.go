@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestRemediesHaveOneHome finds remedies outside the table: no message of package source and those below it names a flag or a command
@@ -29,10 +31,7 @@ func TestRemediesHaveOneHome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("remedy.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := testenv.Must(os.ReadFile("remedy.go"))(t)
 	if n := len(regexp.MustCompile(`(?m)^\t\w+ += Remedy\{`).FindAll(table, -1)); n != len(All()) {
 		t.Errorf("All has %d of %d remedies", len(All()), n)
 	}

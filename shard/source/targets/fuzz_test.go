@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -18,19 +19,11 @@ import (
 // checkObjects wants a value that a reader of the field takes.
 func checkObjects(t *testing.T, m *Objects, objects []Object) {
 	t.Helper()
-	values, err := m.append(nil, "key", objects, 60, 40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := testenv.Must(m.append(nil, "key", objects, 60, 40))(t)
 	f := m.Field
 	f.BytesMax = shard.RecordBytesMax
-	split, err := (shard.Fields{f}).Split(values, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ReadObjects(split[0], new(shard.ObjectValue)); err != nil {
-		t.Fatal(err)
-	}
+	split := testenv.Must((shard.Fields{f}).Split(values, nil))(t)
+	testenv.OK(t, f.ReadObjects(split[0], new(shard.ObjectValue)))
 }
 
 func FuzzXML(f *testing.F) {
@@ -67,9 +60,7 @@ func FuzzYOLOData(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file := filepath.Join(dir, "data.yaml")
-		if err := os.WriteFile(file, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, text, 0o666))
 		if d, err := ReadYOLOData(transport.FileSystem{}, file); err == nil && d != nil && len(d.Names) > len(text) {
 			t.Errorf("%d names of %d bytes", len(d.Names), len(text))
 		}
@@ -92,9 +83,7 @@ func FuzzMask(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if _, err := new(mask.Decoder).Decode(value[4:], 3, 2); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(new(mask.Decoder).Decode(value[4:], 3, 2))(t)
 		}
 	})
 }
