@@ -41,14 +41,3 @@ func (e *PanicError) Fault(memory []byte) error {
 	}
 	return fmt.Errorf("byte %d of the mapped record cannot be read: the file was cut short, or its disk failed", fault.Addr()-start)
 }
-
-// guardMemory is Guard for uses of mapped memory alone. A fault in it becomes an error; any other panic goes on.
-func guardMemory(memory []byte, do func() error) error {
-	err := Guard(do)
-	if panicked, ok := err.(*PanicError); ok {
-		if err = panicked.Fault(memory); err == nil {
-			panic(panicked)
-		}
-	}
-	return err
-}

@@ -68,11 +68,6 @@ type imageLocation struct {
 	offset   int64 // offset in the object
 }
 
-func parseLocation(b []byte) imageLocation {
-	le := binary.LittleEndian
-	return imageLocation{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
-}
-
 func (p *imageLocation) end() int64 { return p.at + int64(p.length) }
 
 // indexTrailer ends a file of an index, as it lies there.
@@ -90,13 +85,6 @@ type indexTrailer struct {
 }
 
 func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlign - 1) }
-
-// leaveOut notes where an image lies, for which the shard has room.
-func (w *fileWriter) leaveOut(o *Outside) {
-	p := imageLocation{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
-	w.table, _ = binary.Append(w.table, binary.LittleEndian, &p) // The size of an entry is fixed.
-	w.cut = p.end() - w.offset
-}
 
 // indexedStorage is the storage of an index's set. Its files are shards.
 type indexedStorage struct {
@@ -334,7 +322,10 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	return nil
 }
 
-func (f *indexedFile) location(j int) imageLocation { return parseLocation(f.table[locationSize*j:]) }
+func (f *indexedFile) location(j int) imageLocation {
+	b, le := f.table[locationSize*j:], binary.LittleEndian
+	return imageLocation{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
+}
 
 // piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the offset in the file, or
 // -1 for zeros.

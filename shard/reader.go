@@ -315,23 +315,15 @@ func (r *reader) Close() error {
 // other uses of the set. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
 	for r := range s.shards() {
-		if err := r.mapFile(); err != nil {
-			return err
+		err := errors.ErrUnsupported
+		if m, ok := r.file.(interface{ Map() ([]byte, error) }); ok && r.mapped == nil {
+			r.mapped, err = m.Map()
+		}
+		if r.mapped == nil {
+			return fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, err)
 		}
 	}
 	return nil
-}
-
-func (r *reader) mapFile() (err error) {
-	if m, ok := r.file.(interface{ Map() ([]byte, error) }); !ok {
-		err = errors.ErrUnsupported
-	} else if r.mapped == nil {
-		r.mapped, err = m.Map()
-	}
-	if err != nil {
-		err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, err)
-	}
-	return err
 }
 
 // View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only. They are valid until the
@@ -357,12 +349,17 @@ func (r *reader) view(j int) (rec Record, err error) {
 	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
-	err = guardMemory(bytes, func() error {
+	err = Guard(func() error {
 		if got := crc32c.Checksum(bytes); got != e.Checksum {
 			return &ChecksumError{Length: length, Want: e.Checksum, Got: got}
 		}
 		return nil
 	})
+	if panicked, ok := err.(*PanicError); ok {
+		if err = panicked.Fault(bytes); err == nil {
+			panic(panicked)
+		}
+	}
 	if err != nil {
 		return Record{}, corrupt(r.path, "record", e.Offset, err)
 	}

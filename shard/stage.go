@@ -212,15 +212,16 @@ func removeReplaced(old, dir string) error {
 	return os.RemoveAll(old)
 }
 
-// abort removes the partial folder, unless it was published.
+// abort removes the partial folder, and what was written to a bucket, unless the set was published.
 func (s *stage) abort() error {
-	if s.bucket != nil {
-		return s.abortBucket()
-	}
-	if s.lock == nil {
+	if s.bucket == nil && s.lock == nil {
 		return nil
 	}
 	err := os.RemoveAll(s.partial)
+	for _, name := range s.written {
+		err = errors.Join(err, s.bucket.Remove(name))
+	}
+	s.bucket, s.written = nil, nil
 	s.unlock()
 	return err
 }
@@ -300,14 +301,4 @@ func (f *bucketFile) Close() error {
 func (f *bucketFile) abort() {
 	f.CloseWithError(errors.New("the set was given up"))
 	<-f.done
-}
-
-// abortBucket removes what was written.
-func (s *stage) abortBucket() error {
-	err := os.RemoveAll(s.partial)
-	for _, name := range s.written {
-		err = errors.Join(err, s.bucket.Remove(name))
-	}
-	s.bucket, s.written = nil, nil
-	return err
 }

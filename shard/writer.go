@@ -113,9 +113,10 @@ func checkSample(s *Sample) error {
 // append adds a sample that checkSample has passed, and returns the CRC of its record.
 func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	sum := crc32c.Checksum(s.Image)
-	if out := s.Outside; out != nil {
-		sum = out.Checksum
-		w.leaveOut(out)
+	if o := s.Outside; o != nil { // the shard has room for the image, and the table says where it lies
+		p := imageLocation{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
+		w.table, _ = binary.Append(w.table, binary.LittleEndian, &p) // The size of an entry is fixed.
+		sum, w.cut = o.Checksum, p.end()-w.offset
 	}
 	e := Entry{
 		Offset: w.at() - int64(s.ImageBytes()-len(s.Image)), ImageLength: uint32(s.ImageBytes()), AuxLength: uint32(len(s.Aux)),
