@@ -1,7 +1,9 @@
 package source
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -167,5 +170,163 @@ func TestChooseASplit(t *testing.T) {
 	}
 	if _, err := Open(folders, dataset.Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
 		t.Error(err)
+	}
+}
+
+// TestStandardInput reads every kind of tar from a pipe, whose reads end anywhere, and compares with the file.
+func TestStandardInput(t *testing.T) {
+	dir := t.TempDir()
+	var wds []string
+	for i := range 40 {
+		wds = append(wds, fmt.Sprintf("%02d.cls", i), fmt.Sprint(i%5), fmt.Sprintf("%02d.jpg", i), jpegStart+strings.Repeat("x", i*700))
+	}
+	val := sourcetest.Tar(t, sourcetest.File{Name: "ILSVRC2012_val_00000001.JPEG", Data: []byte(jpegStart)}, sourcetest.File{Name: "ILSVRC2012_val_00000490.JPEG", Data: []byte(jpegStart)})
+	for name, data := range map[string][]byte{
+		"class tars":      sourcetest.TarOfTars(t, tree(), 1),
+		"class folders":   sourcetest.TarOfTree(t, tree(), "train/", 3),
+		"WebDataset":      webDatasetTar(t, wds...),
+		"validation":      val,
+		"CIFAR-10":        sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARBinary(sourcetest.CIFARBatches(1)), "cifar-10-batches-bin/", 4)),
+		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),
+	} {
+		file := sourcetest.Write(t, filepath.Join(dir, "train", strings.ReplaceAll(name, " ", "")), data)
+		want := testenv.Must(OpenAll([]string{file}, dataset.Options{}))(t)
+		got, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: &smallReads{data}})
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+			continue
+		}
+		for i, s := range got {
+			gotItems, wantItems := mustItems(t, s), mustItems(t, want[i])
+			if !reflect.DeepEqual(gotItems, wantItems) || len(gotItems) == 0 || !reflect.DeepEqual(s.Classes(), want[i].Classes()) || s.Format != want[i].Format {
+				t.Errorf("%s: %d items from standard input, %d from the file; %s, %s", name, len(gotItems), len(wantItems), s.Format, want[i].Format)
+			}
+			if s.Streamed() && s.Bytes() != 0 {
+				t.Errorf("%s: %d bytes", name, s.Bytes())
+			}
+		}
+		if _, err := items(got[0]); got[0].Streamed() && (err == nil || !strings.Contains(err.Error(), "can be read once only")) {
+			t.Errorf("%s: a second time gives %v", name, err)
+		}
+	}
+	for want, data := range map[string][]byte{
+		"standard input: neither a tar nor a tar.gz":     []byte("words"),
+		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
+		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
+	} {
+		splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(data)})
+		if err == nil {
+			_, err = items(splits[0])
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if _, err := OpenAll([]string{StandardInput}, dataset.Options{}); err == nil {
+		t.Error("no standard input at all passes")
+	}
+	t.Chdir(dir)
+	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
+	splits := testenv.Must(OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))}))(t)
+	if mustItems(t, splits[0]); splits[0].Classes()[0] != "0" {
+		t.Errorf("classes %q of a file that lies in the working directory by chance", splits[0].Classes())
+	}
+}
+
+// smallReads gives a few bytes at a time, as pipes may.
+type smallReads struct{ data []byte }
+
+func (r *smallReads) Read(p []byte) (int, error) {
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), 1000)], r.data)
+	r.data = r.data[n:]
+	return n, nil
+}
+
+// refusal is the error of opening a source and walking over its splits.
+func refusal(path string, opts dataset.Options) error {
+	splits, err := Open(path, opts)
+	for _, s := range splits {
+		if err == nil {
+			_, err = items(s)
+		}
+	}
+	return err
+}
+
+// TestRootOfATar reads the entry that Python's tarfile writes for the folder itself where it is added as "/".
+func TestRootOfATar(t *testing.T) {
+	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},
+		sourcetest.File{Name: "b/2.jpg", Data: []byte("B")})
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), dataset.Options{}))
+	if want := map[string]item{"a/1.jpg": {data: "A"}, "b/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestBackslashes reads a zip with the names that .NET wrote on Windows.
+func TestBackslashes(t *testing.T) {
+	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), dataset.Options{}))
+	if want := map[string]item{"cat/1.jpg": {data: "A"}, "dog/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestDamagedZips gives zips that are cut, changed or hostile.
+func TestDamagedZips(t *testing.T) {
+	dir := t.TempDir()
+	whole := zipOf(t, map[string][]byte{"a/1.jpg": bytes.Repeat([]byte("A"), 99), "b/2.jpg": []byte("B")})
+	damaged := bytes.Clone(whole)
+	damaged[bytes.Index(whole, []byte("PK\x01\x02"))+16] ^= 1 // a checksum
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"damaged.zip": {damaged, "damaged.zip/a/1.jpg: zip: checksum error: the zip is damaged there: get it again, or leave out the images that unzip -t names; to leave out the samples with the keys in a file, add --exclude FILE"},
+		"x.z01":       {whole, "x.z01: a part of a split zip, which is not read\n  to join its parts:\n    zip -q -s 0 " + dir + "/x.zip --out " + dir + "/x-whole.zip && imgshard build " + dir + "/x-whole.zip"},
+		"front.zip":   {whole[40:], "begins with path,label"},
+		"cut.zip":     {whole[:len(whole)-30], "download is incomplete"},
+		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
+		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
+		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "duplicate entries"},
+		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "to unpack it, and build its folder:\n    unzip -q " + dir + "/tars.zip -d " + dir + "/tars-unpacked && imgshard build "},
+		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
+	} {
+		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
+		if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestUnlabelledTestFolder takes test images that lie in no class folders, as --test says.
+func TestUnlabelledTestFolder(t *testing.T) {
+	for name, files := range map[string]map[string][]byte{
+		"flat":   paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/5.jpg", "test/6.jpg"),
+		"nested": paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/images/5.jpg", "test/images/6.jpg"),
+	} {
+		dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
+		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
+			splits, err := Open(path, dataset.Options{Test: true})
+			if err != nil || len(splits) != 3 {
+				t.Fatalf("%s: %v, %v", path, splits, err)
+			}
+			splits[2].ExpectClasses([]string{"a", "b"})
+			got := mustItems(t, splits[2])
+			for key, it := range got {
+				if it.label != labelrule.NoLabel || it.reason != "" {
+					t.Errorf("%s: %s is %v", path, key, it)
+				}
+			}
+			if len(got) != 2 || splits[2].Name != "test" || len(splits[2].Classes()) != 2 || len(splits[2].Notes()) != 0 {
+				t.Errorf("%s: %s: %v of %q, notes %q", name, splits[2].Name, got, splits[2].Classes(), splits[2].Notes())
+			}
+			if splits, err = Open(path, dataset.Options{}); err != nil || len(splits) != 2 {
+				t.Errorf("%s without --test: %v, %v", path, splits, err)
+			}
+		}
 	}
 }

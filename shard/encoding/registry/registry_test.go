@@ -1,11 +1,23 @@
 package registry
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/jpeg"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
+	"github.com/imgfeed/imgfeed/shard/encoding/original"
+	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 )
 
 // TestMethods checks what everybody counts on: names and flags of one encoding alone, and manifests that read back as what the flags said.
@@ -49,5 +61,86 @@ func TestDescribe(t *testing.T) {
 		if got := Describe(c.stored); got != c.want {
 			t.Errorf("%v is described as %s, want %s", c.stored, got, c.want)
 		}
+	}
+}
+
+// gradient returns a JPEG file.
+func gradient(t *testing.T, width, height int) []byte {
+	t.Helper()
+	m := image.NewGray(image.Rect(0, 0, width, height))
+	for i := range m.Pix {
+		m.Pix[i] = uint8(i * 7)
+	}
+	var out bytes.Buffer
+	testenv.OK(t, jpeg.Encode(&out, m, nil))
+	return out.Bytes()
+}
+
+// verifyImages verifies a set with its images and returns what was wrong.
+func verifyImages(t *testing.T, dir string) (problems []string) {
+	t.Helper()
+	m := testenv.Must(shard.ReadManifest(dir))(t)
+	e := testenv.Must(Open(m.Encoding))(t)
+	report, err := shard.Verify(context.Background(), dir, shard.VerifyOptions{
+		Jobs: 1, NewCheck: func() func(*shard.Record) error { return encoding.NewWorker(e).Check }, Problem: func(err error) { problems = append(problems, err.Error()) },
+	})
+	if err != nil || report.Problems != len(problems) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	return problems
+}
+
+// writeForged writes a set of one image, its sample changed by forge before it is given its checksum.
+func writeForged(t *testing.T, e encoding.Encoding, forge func(s *shard.Sample)) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "set")
+	w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: e.Stored(), Classes: []string{"a"}}))(t)
+	defer w.Abort()
+	s := shard.Sample{Key: "a/1.jpg", Image: gradient(t, 200, 100)}
+	testenv.OK(t, e.NewWorker().Encode(&s, &encoding.Scratch{}))
+	forge(&s)
+	testenv.OK(t, w.Append(s))
+	testenv.Must(w.Commit())(t)
+	return dir
+}
+
+// TestCheckFindsForgedRecords forges what checksums cannot tell.
+func TestCheckFindsForgedRecords(t *testing.T) {
+	stored := testenv.Must(pixels.Method.Parse(nil))(t)
+	for _, c := range []struct {
+		name, want string
+		encoding   encoding.Encoding
+		forge      func(s *shard.Sample)
+	}{
+		{"nothing", "", original.Encoding{}, func(*shard.Sample) {}},
+		{"row index", "row index", original.Encoding{}, func(s *shard.Sample) {
+			s.Aux = bytes.Clone(s.Aux)
+			n := len(s.Aux) - 4
+			s.Aux[n-1] ^= 2
+			binary.LittleEndian.PutUint32(s.Aux[n:], crc32.Checksum(s.Aux[:n], crc32.MakeTable(crc32.Castagnoli)))
+		}},
+		{"no row index", "row index", original.Encoding{}, func(s *shard.Sample) { s.Aux = nil }},
+		{"width", "201×100", original.Encoding{}, func(s *shard.Sample) { s.Width++ }},
+		{"format", "the entry says png", original.Encoding{}, func(s *shard.Sample) { s.Format = imagefile.PNG }},
+		{"half an image", "jpeg", original.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+		{"nothing", "", coefficients.Encoding{}, func(*shard.Sample) {}},
+		{"width", "201×100", coefficients.Encoding{}, func(s *shard.Sample) { s.Width++ }},
+		{"format", "not an image", coefficients.Encoding{}, func(s *shard.Sample) { s.Format = imagefile.JPEG }},
+		{"half an image", "coefficients", coefficients.Encoding{}, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+		{"nothing", "", stored, func(*shard.Sample) {}},
+		{"height", "200×99", stored, func(s *shard.Sample) { s.Height-- }},
+		{"format", "the entry says jpeg", stored, func(s *shard.Sample) { s.Format = imagefile.JPEG }},
+		{"half an image", "pixels", stored, func(s *shard.Sample) { s.Image = s.Image[:len(s.Image)/2] }},
+	} {
+		problems := verifyImages(t, writeForged(t, c.encoding, c.forge))
+		switch {
+		case c.want == "" && len(problems) > 0:
+			t.Errorf("%s: %v", c.name, problems)
+		case c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0], c.want) || !strings.Contains(problems[0], "record 0 (sample 0)")):
+			t.Errorf("%s: %v, want one with %q", c.name, problems, c.want)
+		}
+	}
+	if _, err := Open(shard.Encoding{Name: "wavelets"}); err == nil || !strings.Contains(err.Error(), "wavelets") {
+		t.Errorf("unknown encoding: %v", err)
 	}
 }

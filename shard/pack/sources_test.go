@@ -7,17 +7,21 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/synth"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // buildFields is build with fields.
@@ -142,4 +146,109 @@ func TestMissingFieldEndsTheBuild(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	requireNothing(t, filepath.Dir(out))
+}
+
+// TestCIFARSets packs the archive and the folder of CIFAR-10, in both encodings: these give the same bytes, and every image is served as it was.
+func TestCIFARSets(t *testing.T) {
+	dir, batches := t.TempDir(), sourcetest.CIFARBatches(7)
+	archive := sourcetest.Write(t, filepath.Join(dir, "cifar-10-binary.tar.gz"),
+		sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARBinary(batches), "cifar-10-batches-bin/", 1)))
+	binary := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
+	pixels := mustPixels(t, "", "none", "")
+	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": pixels} {
+		o := Options{Partitions: 2, Seed: 4, Encoding: encoder}
+		a, b := filepath.Join(dir, name, "archive"), filepath.Join(dir, name, "folder")
+		mustBuild(t, archive, a, o)
+		if sum := mustBuild(t, binary, b, o); sum.Split != "val" || sum.Rejected != 0 {
+			t.Errorf("%s: the last split is %+v", name, sum)
+		}
+		sameFiles(t, a, b)
+		requireServed(t, filepath.Join(a, "train"), "train", batches[:5], pixels)
+		requireServed(t, filepath.Join(a, "val"), "test", batches[5:], pixels)
+	}
+}
+
+// requireServed checks the labels and pixels of a set of CIFAR-10.
+func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARBatch, e encoding.Encoding) {
+	t.Helper()
+	var labels, planes []byte
+	for _, b := range batches {
+		labels, planes = append(labels, b.Labels...), append(planes, b.Planes...)
+	}
+	spec := testenv.Must(transform.Parse(`[{"op":"CenterCrop","size":32}]`))(t)
+	set, engine := openSet(t, dir), transform.NewEngine(0)
+	if set.Len() != len(labels) {
+		t.Fatalf("%s: %d samples, want %d", dir, set.Len(), len(labels))
+	}
+	for i := range set.Len() {
+		key := testenv.Must(set.Key(i))(t)
+		n, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
+		if err != nil || n >= len(labels) {
+			t.Fatalf("%s: key %q: %v", dir, key, err)
+		}
+		r, _, err := set.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[labels[n]], n); key != want || r.Label != int32(labels[n]) {
+			t.Errorf("%s: key %q, label %d, want %q, label %d", dir, key, r.Label, want, labels[n])
+		}
+		src := transform.Source{Format: r.Format, Image: r.Image, Encoding: e}
+		rgb := apply(t, engine, spec, src)
+		for k, v := range planes[n*3072:][:3072] {
+			if rgb[k%1024*3+k/1024] != v {
+				t.Fatalf("%s: %s: pixel %d of plane %d is %d, want %d", dir, key, k%1024, k/1024, rgb[k%1024*3+k/1024], v)
+			}
+		}
+	}
+}
+
+// TestWebDatasetGivesTheSameBytes packs images from class folders, whose files have no extension, and from WebDataset's tars with the same keys,
+// labels and class names: the sets are the same, byte for byte, whatever the tars.
+func TestWebDatasetGivesTheSameBytes(t *testing.T) {
+	dir, files := t.TempDir(), make(map[string][]byte)
+	for name, data := range synthetic(t, 4, 12) {
+		files[strings.TrimSuffix(name, ".JPEG")] = data
+	}
+	files["n90000001/bad"] = []byte("no image")
+	var samples [][]sourcetest.File
+	for key, data := range files { // in Go's random order
+		label := key[len("n9000000"):len("n90000000")]
+		samples = append(samples, []sourcetest.File{{Name: key + ".cls", Data: []byte(label)}, {Name: key + ".jpg", Data: data}, {Name: key + ".json", Data: []byte("{}")}})
+	}
+	names := ""
+	for c := range 4 {
+		names += synth.WNID(c) + "\n"
+	}
+	sourcetest.Write(t, filepath.Join(dir, "wds/train/classes.txt"), []byte(names))
+	for i, part := range slices.Collect(slices.Chunk(samples, 20)) {
+		var members []sourcetest.File
+		for _, s := range part {
+			slices.SortFunc(s, func(a, b sourcetest.File) int { return (2*i - 1) * strings.Compare(a.Name, b.Name) }) // the image first in one tar
+			members = append(members, s...)
+		}
+		data := sourcetest.Tar(t, members...)
+		sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("wds/train/train-%06d.tar", i)), data)
+		sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("gz/x-train-%06d.tar.gz", i)), sourcetest.Gzip(t, data))
+	}
+	folders := writeTree(t, filepath.Join(dir, "folders/train"), files)
+	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": mustPixels(t, "", "16", "")} {
+		o := Options{Partitions: 3, Seed: 7, ShardBytes: 16 << 10, Encoding: encoder}
+		out := func(of string) string { return filepath.Join(dir, name, of) }
+		mustBuild(t, folders, out("folders"), o)
+		want := sourcetest.ReadTree(t, out("folders"))
+		sum := mustBuild(t, filepath.Join(dir, "wds"), out("wds"), o)
+		if sum.Manifest.Samples != 48 || sum.Rejected != 1 || sum.Split != "train" {
+			t.Errorf("%s: %d samples, %d rejected, split %s", name, sum.Manifest.Samples, sum.Rejected, sum.Split)
+		}
+		if got := sourcetest.ReadTree(t, out("wds")); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: another set from tars", name)
+		}
+		splits := testenv.Must(source.Open(filepath.Join(dir, "gz"), dataset.Options{Classes: filepath.Join(dir, "wds/train/classes.txt")}))(t)
+		o.Jobs, o.spoolBytes = 5, 4<<10
+		testenv.OK(t, BuildAll(context.Background(), Tasks(splits, out("gz")), o, func(Summary) {}))
+		if got := sourcetest.ReadTree(t, out("gz")); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: another set from compressed tars", name)
+		}
+	}
 }
