@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -112,8 +111,7 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given",
-				len(paths)), Err: err}
+			return nil, transport.Refuse(abs, "there is no such file, of the %d that are given", len(paths)).Because(err)
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular(), len(files) > 0 && transport.FileKind(abs) != transport.FileKind(files[0]):
@@ -142,7 +140,7 @@ func look(path string, opts dataset.Options, t transport.Tree) (*candidate, erro
 	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &transport.FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+		return nil, transport.Refuse(path, "there is no such file or folder").Because(err)
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -222,27 +220,19 @@ func isShardSet(path string) bool {
 	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
-// zips are the archives in a folder that must be given themselves.
-func (f *folder) zips() (zips []string) {
+// filter splits the files into those that a condition on their names takes, and the others.
+func (f *folder) filter(takes func(name string) bool) (these, others []string) {
 	for _, name := range f.files {
-		if strings.EqualFold(filepath.Ext(name), ".zip") {
-			zips = append(zips, name)
-		}
-	}
-	return zips
-}
-
-// tars splits the files into those with a tar's extension and the others.
-func (f *folder) tars() (tars, others []string) {
-	for _, name := range f.files {
-		if transport.NamedTar(name) {
-			tars = append(tars, name)
+		if takes(name) {
+			these = append(these, name)
 		} else {
 			others = append(others, name)
 		}
 	}
-	return tars, others
+	return these, others
 }
+
+func namedZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
 
 // child is a candidate in the folder; it is a split of the folder if split is not empty.
 func (c *candidate) child(name, split string) (*candidate, error) {
@@ -263,7 +253,7 @@ func (c *candidate) open() ([]*dataset.Split, error) {
 	if err := c.unread(); err != nil {
 		return nil, err
 	}
-	for _, k := range kinds {
+	for _, k := range kinds() {
 		if c.form&k.of == 0 {
 			continue
 		}
@@ -289,9 +279,8 @@ func (c *candidate) unknown() error {
 	switch {
 	case c.form == aTar:
 	case c.form == aFile:
-		no := &transport.FormatError{Path: c.path, Err: transport.ErrNotTar,
-			Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
-				"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
+		no := transport.Refuse(c.path, "neither a tar nor a tar.gz, a zip or a parquet file. Of a single image give the folder. "+
+			"A list of images is called .csv, .tsv or .jsonl and begins with path,label").Because(transport.ErrNotTar)
 		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
 			return no.Or(remedy.CaffeList.Of(c.path, strings.TrimSuffix(c.path, filepath.Ext(c.path))))
 		}
@@ -301,15 +290,15 @@ func (c *candidate) unknown() error {
 	case len(c.folders)+len(c.files) == 0:
 		msg = "the folder is empty"
 	}
-	no := &transport.FormatError{Path: c.path, Err: errors.ErrUnsupported}
-	for _, name := range c.zips() {
-		no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
-	}
 	var names []string
-	for _, k := range kinds {
+	for _, k := range kinds() {
 		names = append(names, k.Name)
 	}
-	no.Msg = msg + "; wanted: " + strings.Join(names, ", ")
+	no := transport.Refuse(c.path, "%s; wanted: %s", msg, strings.Join(names, ", ")).Because(errors.ErrUnsupported)
+	zips, _ := c.filter(namedZip)
+	for _, name := range zips {
+		no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
+	}
 	return no
 }
 
@@ -474,9 +463,8 @@ func newStdin(opts dataset.Options) (*candidate, error) {
 	in := transport.NewStdin(opts.Stdin)
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
 	if errors.Is(err, transport.ErrNotTar) {
-		err = &transport.FormatError{Path: transport.StdinName, Err: err,
-			Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
-				"save anything else as a file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first"}
+		err = transport.Refuse(transport.StdinName, "neither a tar nor a tar.gz, which alone are read from it: save anything else as a "+
+			"file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first").Because(err)
 	}
 	if err != nil {
 		return nil, err

@@ -210,7 +210,7 @@ func (c *cifarFiles) check() error {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &transport.FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
+			return transport.RefuseEntry(c.path, name, "cannot be read as %s", c.format.name).Because(err)
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func (c *candidate) cocoFiles() (map[string]string, error) {
 func cocoSplit(name string) string {
 	stem := strings.TrimSuffix(name, filepath.Ext(name))
 	for _, word := range strings.FieldsFunc(stem, func(r rune) bool { return strings.ContainsRune("_-.", r) }) {
-		if split := transport.FolderSplit(strings.TrimRight(word, "0123456789")); split != "" {
+		if split := yearlessSplit(word); split != "" {
 			return split
 		}
 	}

@@ -49,7 +49,7 @@ var img2datasetFiles = regexp.MustCompile(`^\d{5,}(_stats)?\.(json|parquet)$`)
 
 // halfDone refuses class tars beside class folders, which leaving them out would lose, and folders that img2dataset wrote.
 func (c *candidate) halfDone() error {
-	tars, others := c.tars()
+	tars, others := c.filter(transport.NamedTar)
 	for _, t := range tars {
 		if _, unpacked := slices.BinarySearch(c.folders, transport.Stem(t)); !unpacked {
 			return transport.RefuseEntry(c.path, t, "class folders and class tars lie together, and this tar has no folder: "+
@@ -95,7 +95,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 	what, names, others := "a tar of class tars", []string(nil), []string(nil)
 	if c.listed() {
 		what = "a folder of class tars"
-		if names, others = c.tars(); len(c.folders) > 0 || len(names) == 0 {
+		if names, others = c.filter(transport.NamedTar); len(c.folders) > 0 || len(names) == 0 {
 			return nil, nil
 		}
 		if err := c.noSets(); err != nil {
@@ -133,7 +133,7 @@ func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
 		return nil, nil
 	}
 	if c.listed() {
-		names, others := c.tars()
+		names, others := c.filter(transport.NamedTar)
 		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
 			return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
 				t, err := c.inTars(files...)
@@ -320,11 +320,11 @@ var ilsvrcValidation = dataset.Kind{
 // loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
 func (c *candidate) loose() (name string, err error) {
 	if c.form == aFolder {
-		if tars, _ := c.tars(); len(c.folders) > 0 || len(tars) > 0 {
+		if tars, _ := c.filter(transport.NamedTar); len(c.folders) > 0 || len(tars) > 0 {
 			return "", nil
 		}
 		i := slices.IndexFunc(c.files, transport.NamedImage)
-		if i < 0 || len(c.zips()) > 0 && !transport.ImageExtension(c.files[i]) {
+		if i < 0 || slices.ContainsFunc(c.files, namedZip) && !transport.ImageExtension(c.files[i]) {
 			return "", nil
 		}
 		return c.files[i], nil

@@ -45,11 +45,9 @@ type opener struct {
 	open func(c *candidate) ([]*dataset.Split, error)
 }
 
-var kinds []opener
-
-// init and not an initial value, as kinds open candidates, which are of any kind.
-func init() {
-	kinds = []opener{
+// kinds are all in the order in which they are tried: a function and not a variable, as kinds open candidates, which are of any kind.
+func kinds() []opener {
+	return []opener{
 		{&cifar, aFolder | aTar, openCIFAR},
 		{&parquetFiles, aFolder | someFiles | aFile, openParquetFiles},
 		{&lists, aFolder | someFiles | aFile, openList},
@@ -72,7 +70,7 @@ func init() {
 // Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before
 // general ones: class folders are last, since any folder of folders matches.
 func Kinds() (all []*dataset.Kind) {
-	for _, k := range kinds {
+	for _, k := range kinds() {
 		all = append(all, k.Kind)
 	}
 	return all
@@ -113,29 +111,26 @@ const (
 // unreadFormats are unsupported formats of images, by the names of their files, with what to do.
 var unreadFormats = []struct {
 	patterns, name, do string
-	remedy             remedy.Remedy
+	remedies           []remedy.Remedy
 }{
-	{"cifar-*-python* cifar-10-batches-py", "CIFAR's version for Python", cifarBinary, remedy.Remedy{}},
-	{"cifar-*-mat*", "CIFAR's version for MATLAB", cifarBinary, remedy.Remedy{}},
-	{"*.tfrecord *.tfrecords *-of-[0-9][0-9][0-9][0-9][0-9]", "TFRecord", writeImages, remedy.Remedy{}},
+	{"cifar-*-python* cifar-10-batches-py", "CIFAR's version for Python", cifarBinary, nil},
+	{"cifar-*-mat*", "CIFAR's version for MATLAB", cifarBinary, nil},
+	{"*.tfrecord *.tfrecords *-of-[0-9][0-9][0-9][0-9][0-9]", "TFRecord", writeImages, nil},
 	{"*.arrow", "an Arrow file, as save_to_disk of the package datasets writes it",
-		`datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`,
-		remedy.Remedy{}},
-	{"*.mdb", "LMDB", writeImages, remedy.Remedy{}},
-	{"*-ubyte *-ubyte.gz", "idx, the format of MNIST", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like",
-		remedy.Remedy{}},
-	{"*.np[yz]", "a file of numpy arrays", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch",
-		remedy.Remedy{}},
-	{"*.h5 *.hdf5", "HDF5", writeImages, remedy.Remedy{}},
-	{"*.rec", "MXNet's RecordIO", "unpack it by mxnet's recordio, and give the list of images", remedy.Remedy{}},
-	{"*.lst", "MXNet's list", "", remedy.MXNetList},
-	{"*.7z", "a 7z archive", "", remedy.Un7z},
-	{"*.rar", "a RAR archive", "", remedy.Unrar},
-	{"*.z01", "a part of a split zip", "", remedy.JoinZip},
-	{"*.zst", "compressed by Zstandard", "", remedy.Zstd},
-	{"*.bz2", "compressed by bzip2", "", remedy.Bzip2},
-	{"*.xz", "compressed by xz", "", remedy.XZ},
-	{"*.json", "JSON, of which lists have an object in each line", "", remedy.Remedy{}},
+		`datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`, nil},
+	{"*.mdb", "LMDB", writeImages, nil},
+	{"*-ubyte *-ubyte.gz", "idx, the format of MNIST", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like", nil},
+	{"*.np[yz]", "a file of numpy arrays", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch", nil},
+	{"*.h5 *.hdf5", "HDF5", writeImages, nil},
+	{"*.rec", "MXNet's RecordIO", "unpack it by mxnet's recordio, and give the list of images", nil},
+	{"*.lst", "MXNet's list", "", []remedy.Remedy{remedy.MXNetList}},
+	{"*.7z", "a 7z archive", "", []remedy.Remedy{remedy.Un7z}},
+	{"*.rar", "a RAR archive", "", []remedy.Remedy{remedy.Unrar}},
+	{"*.z01", "a part of a split zip", "", []remedy.Remedy{remedy.JoinZip}},
+	{"*.zst", "compressed by Zstandard", "", []remedy.Remedy{remedy.Zstd}},
+	{"*.bz2", "compressed by bzip2", "", []remedy.Remedy{remedy.Bzip2}},
+	{"*.xz", "compressed by xz", "", []remedy.Remedy{remedy.XZ}},
+	{"*.json", "JSON, of which lists have an object in each line", "", nil},
 }
 
 // unreadFile is the error for a file in an unsupported format; entry is its path in the folder at path. It is nil for any other file.
@@ -146,27 +141,23 @@ func unreadFile(path, entry string) error {
 		if !slices.ContainsFunc(strings.Fields(u.patterns), func(p string) bool { is, _ := filepath.Match(p, name); return is }) {
 			continue
 		}
-		no := &transport.FormatError{Path: path, Entry: entry, Msg: strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "),
-			Err: errors.ErrUnsupported}
-		stem := strings.TrimSuffix(file, filepath.Ext(file))
-		switch {
-		case u.patterns == "*.json":
-			no.Or(jsonLists(file, stem)...)
-		case u.remedy != remedy.Remedy{}:
-			no.Or(u.remedy.Of(file, transport.Stem(stem)))
+		no := transport.RefuseEntry(path, entry, "%s", strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "))
+		if u.patterns == "*.json" {
+			u.remedies = jsonLists(file)
 		}
-		return no
+		for _, r := range u.remedies {
+			no.Or(r.Of(file, transport.Stem(strings.TrimSuffix(file, filepath.Ext(file)))))
+		}
+		return no.Because(errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// A jsonForm has the commands that make a list of a JSON file which begins so.
-type jsonForm struct {
-	begins *regexp.Regexp
-	ways   []remedy.Remedy
-}
-
-var jsonForms = []jsonForm{
+// jsonForms have the commands that make a list of a JSON file which begins so.
+var jsonForms = []struct {
+	begins   *regexp.Regexp
+	remedies []remedy.Remedy
+}{
 	{regexp.MustCompile(`^\s*\[\s*\{`), []remedy.Remedy{remedy.JSONObjects}},
 	{regexp.MustCompile(`^\s*\[\s*\[`), []remedy.Remedy{remedy.JSONPairs}},
 	{regexp.MustCompile(`^\s*\[\s*"`), []remedy.Remedy{remedy.JSONPaths}},
@@ -175,18 +166,19 @@ var jsonForms = []jsonForm{
 }
 
 // jsonLists are the commands for a file.
-func jsonLists(file, stem string) (ways []remedy.Remedy) {
+func jsonLists(file string) []remedy.Remedy {
 	f, err := transport.FileSystem{}.Open(file)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	head, _ := io.ReadAll(io.LimitReader(f, 1<<16))
-	i := slices.IndexFunc(jsonForms, func(form jsonForm) bool { return form.begins.Match(head) })
-	for i >= 0 && len(ways) < len(jsonForms[i].ways) {
-		ways = append(ways, jsonForms[i].ways[len(ways)].Of(file, stem))
+	for _, form := range jsonForms {
+		if form.begins.Match(head) {
+			return form.remedies
+		}
 	}
-	return ways
+	return nil
 }
 
 // unread is the error for a folder of files in an unsupported format.

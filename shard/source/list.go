@@ -136,7 +136,7 @@ type listLayout struct {
 
 // openListFile reads a list, and makes a split of it, or one for each value of its column "split".
 func (c *candidate) openListFile(p listLocation) (splits []*dataset.Split, err error) {
-	l := &listFile{listLocation: p, opts: c.opts, fields: slices.Clone(c.opts.Fields)}
+	l := &listFile{listLocation: p, opts: c.opts, fields: slices.Clone(c.opts.Fields), objects: make(map[string]json.RawMessage)}
 	for _, step := range []func() error{l.read, l.checkPaths, l.resolve} {
 		if err := step(); err != nil {
 			return nil, err

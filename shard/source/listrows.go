@@ -123,10 +123,6 @@ type listColumns struct {
 // errNoColumn says that a list lacks the paths or the labels.
 var errNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported)
 
-func noColumn(file, format string, args ...any) *transport.FormatError {
-	return &transport.FormatError{Path: file, Msg: fmt.Sprintf(format, args...), Err: errNoColumn}
-}
-
 func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	names = slices.Clone(names)
 	for i := range names {
@@ -139,8 +135,8 @@ func (l *listFile) findColumns(names []string) (*listColumns, error) {
 		c.path = slices.IndexFunc(names, func(name string) bool { return name == listPathColumn || name == hubPathColumn })
 	}
 	if c.path < 0 {
-		no := noColumn(l.File, "has no column %q (%s): the first line names the columns in UTF-8, as path,label",
-			cmp.Or(l.opts.Path, listPathColumn), transport.SomeNames(names))
+		no := transport.Refuse(l.File, "has no column %q (%s): the first line names the columns in UTF-8, as path,label",
+			cmp.Or(l.opts.Path, listPathColumn), transport.SomeNames(names)).Because(errNoColumn)
 		if len(names) == 2 && transport.ImageExtension(names[0]) {
 			return c, no.Or(remedy.Header.Of(l.File, strings.TrimSuffix(l.File, filepath.Ext(l.File))))
 		}
@@ -149,8 +145,8 @@ func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	if label := cmp.Or(l.opts.Label, listLabelColumn); !l.opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (l.opts.Label != "" || !l.opts.Test) {
-			return c, noColumn(l.File, "has no column %q of labels (%s), which can be named by number too, from 1 on", label,
-				transport.SomeNames(names)).Or(remedy.Label, remedy.NoLabels)
+			return c, transport.Refuse(l.File, "has no column %q of labels (%s), which can be named by number too, from 1 on", label,
+				transport.SomeNames(names)).Or(remedy.Label, remedy.NoLabels).Because(errNoColumn)
 		}
 	}
 	for i := range l.fields {
@@ -241,18 +237,13 @@ func (l *listFile) addObject(text []byte, line int) error {
 			return l.errorf(line, "%v", err)
 		}
 	}
-	raw := object[targets.RecordsName]
-	if raw == nil || l.opts.NoLabels || !l.opts.Targets.Takes(shard.Objects, true, false) {
-		return l.add(cells[0], cells[1], cells[2], line)
+	if raw := object[targets.RecordsName]; raw != nil && !l.opts.NoLabels && l.opts.Targets.Takes(shard.Objects, true, false) {
+		key, err := l.key(cells[0], line)
+		if err != nil {
+			return err
+		}
+		l.objects[key] = raw
 	}
-	key, err := l.key(cells[0], line)
-	if err != nil {
-		return err
-	}
-	if l.objects == nil {
-		l.objects = make(map[string]json.RawMessage)
-	}
-	l.objects[key] = raw
 	return l.add(cells[0], cells[1], cells[2], line)
 }
 
@@ -294,7 +285,7 @@ func (l *listFile) add(file, label, split string, line int) error {
 		if r.label, err = l.values.Add(label, at); err != nil {
 			return err
 		}
-	} else if !l.opts.Test && !l.opts.NoLabels && l.objects == nil {
+	} else if !l.opts.Test && !l.opts.NoLabels && len(l.objects) == 0 {
 		no := l.errorf(line, "no label: add one, or remove the line").Or(remedy.Unlabelled)
 		if len(l.rows) == 0 { // JSON lines have no header
 			no.Err = errNoColumn
@@ -314,9 +305,7 @@ func (l *listFile) key(file string, line int) (string, error) {
 	below, inside := strings.CutPrefix(file, strings.TrimSuffix(root, "/")+"/")
 	switch {
 	case file == "":
-		no := l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Or(remedy.Path)
-		no.Err = errNoColumn
-		return "", no
+		return "", l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Or(remedy.Path).Because(errNoColumn)
 	case inside:
 		file = below
 	case strings.Contains(file, "://"):

@@ -145,15 +145,10 @@ func (c *candidate) besideFiles(folder, part string) (*transport.TreeFiles, erro
 		return files, nil
 	}
 	parts, _, err := folderSplits(c.tree, files.Root)
-	if err != nil {
-		return nil, err
+	if name := parts[yearlessSplit(part)]; name != "" {
+		files = c.below(path.Join(folder, name))
 	}
-	for _, name := range parts {
-		if transport.FolderSplit(strings.TrimRight(name, "0123456789")) == transport.FolderSplit(strings.TrimRight(part, "0123456789")) {
-			return c.below(path.Join(folder, name)), nil
-		}
-	}
-	return files, nil
+	return files, err
 }
 
 // sniffedImagesMax bounds the images whose targets are looked for.
@@ -301,6 +296,11 @@ func (c *candidate) newTargets(format string, t transport.Tree, images string, l
 	return s
 }
 
+// yearlessSplit is the split that a name says, with or without a year, as train2017.
+func yearlessSplit(name string) string {
+	return transport.FolderSplit(strings.TrimRight(name, "0123456789"))
+}
+
 // folderSplits finds the folders of splits in a folder, by their names with or without a year. Without any, "" is the folder itself.
 // others are the folders beside them.
 func folderSplits(t transport.Tree, path string) (parts map[string]string, others []string, err error) {
@@ -310,7 +310,7 @@ func folderSplits(t transport.Tree, path string) (parts map[string]string, other
 	}
 	parts = make(map[string]string)
 	for _, name := range f.folders {
-		if split := transport.FolderSplit(strings.TrimRight(name, "0123456789")); split != "" {
+		if split := yearlessSplit(name); split != "" {
 			parts[split] = name
 		} else {
 			others = append(others, name)

@@ -42,14 +42,14 @@ var parquetFiles = dataset.Kind{
 
 func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	if c.form == aFile {
-		if transport.FileKind(c.path) != transport.ParquetExtension {
+		if !namedParquet(c.path) {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 		s, err := newParquetSplit(c, []string{c.path})
 		return []*dataset.Split{s}, err
 	}
-	names := c.parquets()
+	names, _ := c.filter(namedParquet)
 	if slices.ContainsFunc(names, c.besideImages) {
 		return nil, nil
 	}
@@ -59,7 +59,8 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		q.output = cmp.Or(c.output, c.path)
-		c, names = q, q.parquets()
+		c = q
+		names, _ = c.filter(namedParquet)
 	}
 	switch {
 	case len(names) == 0:
@@ -76,12 +77,7 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	})
 }
 
-// parquets are the files of a folder with the extension .parquet.
-func (f *folder) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool {
-		return transport.FileKind(name) != transport.ParquetExtension
-	})
-}
+func namedParquet(name string) bool { return transport.FileKind(name) == transport.ParquetExtension }
 
 // parquetLayout is the files of one split.
 type parquetLayout struct {
@@ -424,7 +420,7 @@ func openParquet(name string, opts dataset.Options) (f *parquetFile, err error) 
 	}
 	opened, err := parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, &transport.FormatError{Path: name, Msg: "cannot be read as parquet", Err: err}
+		return nil, transport.Refuse(name, "cannot be read as parquet").Because(err)
 	}
 	f = &parquetFile{File: opened, file: file}
 	return f, f.findColumns(name, opts)

@@ -111,7 +111,7 @@ func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
 		s, err := newWebDatasetSplit(c, nil, nil)
 		return []*dataset.Split{s}, err
 	}
-	tars, others := c.tars()
+	tars, others := c.filter(transport.NamedTar)
 	if is, err := holdsWebDataset(c, tars); !is || err != nil {
 		return nil, err
 	}

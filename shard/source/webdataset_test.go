@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
@@ -310,18 +311,13 @@ func FuzzFieldValues(f *testing.F) {
 	f.Add([]byte("3 4"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		for _, flag := range []string{"x=json.score:float32[2]", "x=json.a.b:int64", "x=json", "x=txt", "x=txt:int64[2]", "x=txt:multihot[9]"} {
-			field, err := dataset.ParseField(flag)
-			if err == nil {
-				err = bindMember("x.tar", &field)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			values, err := appendMember(&field, nil, content)
+			fields := []dataset.Field{testenv.Must(dataset.ParseField(flag))(t)}
+			testenv.OK(t, (&wdsLayout{TarFiles: transport.TarFiles{Paths: []string{"x.tar"}}}).BindFields(fields))
+			values, err := appendMember(&fields[0], nil, content)
 			if err != nil {
 				continue
 			}
-			one := field.Field
+			one := fields[0].Field
 			if !one.Numeric() {
 				one.BytesMax = shard.RecordBytesMax
 			}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"archive/tar"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -96,20 +97,6 @@ func fieldMember(f *dataset.Field) (extension, key string) {
 	return f.Source, ""
 }
 
-// bindMember completes the type of a field from a member.
-func bindMember(path string, f *dataset.Field) error {
-	extension, _ := fieldMember(f)
-	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
-	switch {
-	case f.Type == "" && ok:
-		f.Type = known
-	case f.Type == "":
-		return transport.Refuse(path, "%v", f.Errorf("needs a type: %s", dataset.FieldTypes)).Or(
-			remedy.FieldType.With("NAME", f.Name).With("SOURCE", f.Source))
-	}
-	return nil
-}
-
 func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 	extension, key := fieldMember(f)
 	switch {
@@ -134,8 +121,11 @@ func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 // BindFields takes fields from the members beside the images.
 func (d *wdsLayout) BindFields(fields []dataset.Field) error {
 	for i := range fields {
-		if err := bindMember(d.Paths[0], &fields[i]); err != nil {
-			return err
+		f := &fields[i]
+		extension, _ := fieldMember(f)
+		if f.Type = cmp.Or(f.Type, map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]); f.Type == "" {
+			return transport.Refuse(d.Paths[0], "%v", f.Errorf("needs a type: %s", dataset.FieldTypes)).Or(
+				remedy.FieldType.With("NAME", f.Name).With("SOURCE", f.Source))
 		}
 	}
 	return nil
@@ -209,8 +199,7 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 			}
 			if err := json.Unmarshal([]byte(text), &all); err != nil {
 				if name == infoNames[0] {
-					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: " +
-						"correct or remove it", Err: err}
+					return nil, transport.Refuse(file, "cannot be read as timm's description of the tars: correct or remove it").Because(err)
 				}
 				continue
 			}

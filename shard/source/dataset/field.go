@@ -148,13 +148,19 @@ func (f *Field) AppendText(dst []byte, text string) ([]byte, error) {
 	} else if list == "" {
 		return dst, f.Errorf("has no value, and %s is wanted", f.Want())
 	}
-	w := f.begin(dst)
+	w := numbers{field: f, dst: dst, start: len(dst)}
+	if f.Multihot {
+		w.dst = append(w.dst, make([]byte, f.Width())...)
+	}
 	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return f.Size > 0 && strings.ContainsRune(" ,;\t\n\r", r) }) {
 		if err := w.text(number); err != nil {
 			return dst, err
 		}
 	}
-	return w.end()
+	if w.count != max(f.Size, 1) && !f.Multihot {
+		return dst, f.Errorf("has %d numbers, and %s is wanted", w.count, f.Want())
+	}
+	return w.dst, nil
 }
 
 // AppendJSON appends a value that JSON has.
@@ -187,15 +193,6 @@ type numbers struct {
 	dst   []byte
 	start int // the value begins here in dst
 	count int
-}
-
-// begin starts a value of numbers after dst.
-func (f *Field) begin(dst []byte) numbers {
-	w := numbers{field: f, dst: dst, start: len(dst)}
-	if f.Multihot {
-		w.dst = append(w.dst, make([]byte, f.Width())...)
-	}
-	return w
 }
 
 // text takes a number in decimal, or true or false for 1 or 0.
@@ -249,14 +246,6 @@ func (w *numbers) float(x float64) error {
 	w.count++
 	w.dst = shard.AppendFloats(w.dst, float32(x))
 	return nil
-}
-
-// end gives the value, once its numbers are complete.
-func (w *numbers) end() ([]byte, error) {
-	if want := max(w.field.Size, 1); w.count != want && !w.field.Multihot {
-		return w.dst, w.field.Errorf("has %d numbers, and %s is wanted", w.count, w.field.Want())
-	}
-	return w.dst, nil
 }
 
 // JSONPrefix begins a source of labels or fields in JSON; the key follows.

@@ -255,7 +255,10 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 	names, numbered := c.Names, false
 	switch {
 	case len(names) == 0:
-		names, numbered = numberNames(n), true
+		names, numbered = make([]string, n), true
+		for i := range names {
+			names[i] = fmt.Sprintf("%0*d", len(fmt.Sprint(n-1)), i) // they sort by their numbers
+		}
 		if n > 0 {
 			s.Note("the classes are called by their numbers, %s to %s, as there is no %s beside them; %v",
 				names[0], names[len(names)-1], classNamesFiles[0], remedy.NameClasses)
@@ -270,14 +273,4 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 		s.Note("the classes are named by %s", c.From)
 	}
 	return dataset.Labels{Classes: names, Numbered: numbered}, nil
-}
-
-// numberNames calls classes by their numbers, with as many digits each that they sort by them.
-func numberNames(n int) []string {
-	digits := len(fmt.Sprint(max(n-1, 0)))
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("%0*d", digits, i)
-	}
-	return names
 }

@@ -36,9 +36,6 @@ func Junk(name string) bool {
 	return false
 }
 
-// junkPath says that some part of a slash-separated path is junk.
-func junkPath(p string) bool { return slices.ContainsFunc(strings.Split(p, "/"), Junk) }
-
 // EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out
 // with ".." are refused: no honest dataset has them, and taking them as something else would give two files one key.
 func EntryPath(name string) (string, error) {

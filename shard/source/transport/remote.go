@@ -122,7 +122,7 @@ func (FileSystem) List(p string) ([]fs.DirEntry, error) {
 	}
 	names, err := s.(storage.Lister).List(name) // all remote storages are listers
 	if err == errors.ErrUnsupported {
-		err = &FormatError{Path: p, Err: err, Msg: "a web server does not list its files: name a tar, or download the images"}
+		err = Refuse(p, "a web server does not list its files: name a tar, or download the images").Because(err)
 	}
 	entries := make([]fs.DirEntry, len(names))
 	for i, n := range names {

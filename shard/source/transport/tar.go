@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/termsafe"
@@ -51,7 +52,7 @@ func (t *TarReader) Read(p []byte) (int, error) {
 // OpenTar opens a tar file. A file of another format gives ErrNotTar.
 func OpenTar(path string) (*TarReader, error) {
 	if info, err := (FileSystem{}).Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: ErrNotTar})
+		return nil, errors.Join(err, Refuse(path, "neither a folder nor a regular file").Because(ErrNotTar))
 	}
 	f, err := FileSystem{}.Open(path)
 	if err != nil {
@@ -95,7 +96,7 @@ func (t *TarReader) start(buf *bufio.Reader) error {
 		buf, t.begins = unpacked, -1
 	}
 	if !isTar(head) {
-		return &FormatError{Path: t.Path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: ErrNotTar}
+		return RefuseEntry(t.Path, t.inner, "neither a tar nor a tar.gz").Because(ErrNotTar)
 	}
 	t.rest = &endReader{r: buf}
 	t.tar = tar.NewReader(t.rest)
@@ -163,10 +164,6 @@ func (e *endReader) Read(p []byte) (int, error) {
 	e.zeros += int64(n - tail)
 	return n, err
 }
-
-// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between
-// two entries reads well but lacks them.
-func (t *TarReader) endMarked() bool { return t.rest.zeros >= 2*tarBlockBytes }
 
 // name is an entry's name for people: that of the inner tar too.
 func (t *TarReader) name(entry string) string {
@@ -283,10 +280,11 @@ func (t *TarFiles) Each(w *Walk, path string, fn func(*TarReader) error) error {
 	return w.read(r, fn)
 }
 
-// read calls fn, which reads a tar to its end, and notes a tar that was cut off there.
+// read calls fn, which reads a tar to its end, and notes a tar that was cut off there: between two entries. It reads well, but lacks the
+// two blocks of zeros that every tar should end in.
 func (w *Walk) read(r *TarReader, fn func(*TarReader) error) error {
 	err := fn(r)
-	if err == nil && !r.endMarked() {
+	if err == nil && r.rest.zeros < 2*tarBlockBytes {
 		w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
 	}
 	return err
@@ -360,7 +358,7 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 		if name == "" {
 			continue
 		}
-		if junkPath(name) {
+		if slices.ContainsFunc(strings.Split(name, "/"), Junk) {
 			w.Skipped.add(name, h.Typeflag == tar.TypeDir)
 			continue
 		}

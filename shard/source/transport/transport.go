@@ -130,6 +130,12 @@ func (e *FormatError) Or(remedies ...remedy.Remedy) *FormatError {
 	return e
 }
 
+// Because says what caused the error.
+func (e *FormatError) Because(err error) *FormatError {
+	e.Err = err
+	return e
+}
+
 // Refuse is a FormatError about a path.
 func Refuse(path, format string, args ...any) *FormatError {
 	return RefuseEntry(path, "", format, args...)

@@ -228,7 +228,7 @@ const linesBytesMax = 64 << 20
 func ReadLines(t Tree, p, what string) (string, error) {
 	f, err := t.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
+		return "", Refuse(p, "there is no such file of %s", what).Because(err)
 	}
 	if err != nil {
 		return "", err

@@ -76,9 +76,8 @@ func OpenZip(name string) (t *ZipTree, err error) {
 	}()
 	list, err := zip.NewReader(file, size)
 	if err != nil {
-		return nil, &FormatError{Path: name, Err: err,
-			Msg: "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, " +
-				"or the download is incomplete"}
+		return nil, Refuse(name, "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, "+
+			"or the download is incomplete").Because(err)
 	}
 	for _, f := range list.File {
 		clean, err := checkZipMember(f, uint64(size))
@@ -134,7 +133,7 @@ func (t *ZipTree) Stat(name string) (fs.FileInfo, error) {
 func (t *ZipTree) List(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(t.reader, t.key(name))
 	if err != nil {
-		err = &FormatError{Path: t.path, Entry: t.key(name), Msg: "cannot be listed", Err: err}
+		err = RefuseEntry(t.path, t.key(name), "cannot be listed").Because(err)
 	}
 	return entries, err
 }
@@ -144,8 +143,7 @@ func (t *ZipTree) Open(name string) (io.ReadCloser, error) { return t.open(name)
 func (t *ZipTree) open(name string) (fs.File, error) {
 	f, err := t.reader.Open(t.key(name))
 	if err != nil {
-		return nil, &FormatError{Path: t.path, Entry: t.key(name), Err: err,
-			Msg: "cannot be unpacked here: pack it again by deflate", Remedies: Unpack(t.path)}
+		return nil, RefuseEntry(t.path, t.key(name), "cannot be unpacked here: pack it again by deflate").Because(err).Or(Unpack(t.path)...)
 	}
 	return f, nil
 }
