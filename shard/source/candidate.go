@@ -361,8 +361,7 @@ func (c *candidate) one(split string) *candidate {
 	return &q
 }
 
-// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files. Test images
-// without labels are left out unless Options.Test takes them.
+// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files.
 func (c *candidate) bySplit(names []string, open func(c *candidate, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
@@ -380,28 +379,10 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, "+
 			"or move it elsewhere")
 	}
-	several := len(groups) > 1
-	groups, err := chosen(c, groups)
-	var splits []*dataset.Split
-	for _, name := range splitOrder {
-		if groups[name] == nil {
-			continue
-		}
-		q := c.one(name)
-		if !several {
-			q.output = c.output
-		}
-		var s *dataset.Split
-		if s, err = open(q, groups[name]); err != nil {
-			return nil, err
-		}
-		if name == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
-			splits[0].Note("the test images have no labels and are left out; %v", remedy.Unlabelled)
-			continue
-		}
-		splits = append(splits, s)
+	if len(groups) > 1 {
+		c = c.one(c.opts.Split)
 	}
-	return splits, err
+	return eachSplit(c, groups, open)
 }
 
 // noSets refuses shard sets among the classes.

@@ -45,7 +45,7 @@ func openCOCO(c *candidate) ([]*dataset.Split, error) {
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
-	return c.eachSplit(files, true, func(c *candidate, file string) (*dataset.Split, error) {
+	return eachSplit(c, files, func(c *candidate, file string) (*dataset.Split, error) {
 		return c.newCOCO(c.tree, c.path, filepath.Join(c.path, file))
 	})
 }

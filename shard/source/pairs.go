@@ -13,6 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -70,8 +71,7 @@ func openPairs(c *candidate) ([]*dataset.Split, error) {
 	if err != nil || len(others) > 0 && c.opts.NoLabels { // the images of the others are wanted too
 		return nil, err
 	}
-	var splits []*dataset.Split
-	splits, err = c.eachSplit(parts, true, func(c *candidate, folder string) (*dataset.Split, error) {
+	splits, err := eachSplit(c, parts, func(c *candidate, folder string) (*dataset.Split, error) {
 		return c.newPairs(images, folder, beside)
 	})
 	if errors.Is(err, errNoPairs) {
@@ -209,7 +209,7 @@ func openYOLO(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		if d != nil {
-			return c.eachSplit(d.Splits, true, func(c *candidate, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
+			return eachSplit(c, d.Splits, func(c *candidate, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
 		}
 	}
 	return nil, nil
@@ -247,28 +247,28 @@ func chosen[T any](c *candidate, splits map[string]T) (map[string]T, error) {
 	return map[string]T{c.opts.Split: one}, nil
 }
 
-// eachSplit opens each of some splits, of which the options may choose one. Test images are left out if their targets are not published,
-// unless the options take them.
-func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, part string) (*dataset.Split, error)) (
+// eachSplit opens each of some splits, of which the options may choose one. Test images without labels are left out, unless the options
+// take them.
+func eachSplit[T any](c *candidate, parts map[string]T, open func(c *candidate, part T) (*dataset.Split, error)) (
 	splits []*dataset.Split, err error) {
 	if parts, err = chosen(c, parts); err != nil {
 		return nil, err
 	}
-	several := len(parts) > 1
 	for _, split := range slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
 		return cmp.Compare(slices.Index(splitOrder, a), slices.Index(splitOrder, b))
 	}) {
-		if split == "test" && several && !testLabelled && !c.opts.Test {
-			continue
-		}
 		q := *c
-		if several {
+		if len(parts) > 1 {
 			q = *c.one(split)
 		}
 		q.split = cmp.Or(split, c.split)
 		s, err := open(&q, parts[split])
 		if err != nil {
 			return nil, err
+		}
+		if split == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
+			splits[0].Note("the test images have no labels and are left out; %v", remedy.Unlabelled)
+			continue
 		}
 		splits = append(splits, s)
 	}

@@ -60,7 +60,7 @@ func openVOC(c *candidate) ([]*dataset.Split, error) {
 	if len(parts) == 0 {
 		return nil, transport.Refuse(filepath.Join(c.path, vocLists, kind), "has no train.txt or val.txt").Or(remedy.OneSplit)
 	}
-	return c.eachSplit(parts, true, func(c *candidate, list string) (*dataset.Split, error) { return c.newVOC(list, objects, masks) })
+	return eachSplit(c, parts, func(c *candidate, list string) (*dataset.Split, error) { return c.newVOC(list, objects, masks) })
 }
 
 // openVOCBelow opens the folder of a year in VOCdevkit, or in the folder around it.
@@ -187,7 +187,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 			classes[i] = strconv.Itoa(i + 1)
 		}
 	}
-	return c.eachSplit(parts, true, func(c *candidate, list string) (*dataset.Split, error) {
+	return eachSplit(c, parts, func(c *candidate, list string) (*dataset.Split, error) {
 		v := new(targets.Values)
 		if take := c.opts.Targets.Take; take == dataset.TakeObjects || take == dataset.TakeBoth {
 			if err := v.AddXML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
@@ -230,7 +230,10 @@ func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	if c.opts.Targets.Map == nil && !c.opts.Targets.ReduceZero {
 		c.opts.Targets.Map, classes = cityscapesTrainIDs, cityscapesNames
 	}
-	return c.eachSplit(parts, false, func(c *candidate, folder string) (*dataset.Split, error) {
+	if len(parts) > 1 && c.opts.Split != "test" && !c.opts.Test {
+		delete(parts, "test") // its masks are not published
+	}
+	return eachSplit(c, parts, func(c *candidate, folder string) (*dataset.Split, error) {
 		v := new(targets.Values)
 		v.AddMasks(c.below(path.Join(masks, folder)), classes, c.opts.Targets, "_gtFine_labelIds.png")
 		v.MaskOf.Drop = "_" + images
