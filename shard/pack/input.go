@@ -34,14 +34,6 @@ type input interface {
 	close()
 }
 
-// newInput is the input that a split of a source needs. objects are those of an index, or nil.
-func newInput(split *dataset.Split, objects *objectFiles) input {
-	if split.Streamed() {
-		return &spoolInput{split: split, objects: objects}
-	}
-	return &folderInput{split: split, objects: objects, reasons: make(map[string]string)}
-}
-
 // An item is a file or sample until its turn comes: its key, and what its input needs to find it.
 type item[T any] struct {
 	hash uint64 // shard.OrderHash of the key
@@ -58,8 +50,7 @@ func sortItems[T any](path string, items []item[T]) error {
 	slices.SortFunc(items, func(a, b item[T]) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	for i := 1; i < len(items); i++ {
 		if key := items[i].key; key == items[i-1].key {
-			return &transport.FormatError{Path: path, Entry: key,
-				Msg: "occurs twice: a key must name one image, so remove or rename one of the two"}
+			return transport.RefuseEntry(path, key, "occurs twice: a key must name one image, so remove or rename one of the two")
 		}
 	}
 	return nil
@@ -221,16 +212,14 @@ func checkIndexable(path string) error {
 	if utf8.ValidString(path) {
 		return nil
 	}
-	return &transport.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or " +
-		"pack it (imgshard build)"}
+	return transport.Refuse(path, "its path is not UTF-8, and an index names where the images lie: rename it, or pack it (imgshard build)")
 }
 
 // stat returns what pins the file at a path.
 func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
-		return o, &transport.FormatError{Path: x.split.Path, Msg: x.split.Format +
-			" cannot be indexed, as its images lie in no file byte for byte",
-			Remedies: []remedy.Remedy{remedy.Pack.With("FILE", cmp.Or(transport.Archive(x.split.Path), x.split.Path))}}
+		return o, transport.Refuse(x.split.Path, "%s cannot be indexed, as its images lie in no file byte for byte", x.split.Format).Or(
+			remedy.Pack.With("FILE", cmp.Or(transport.Archive(x.split.Path), x.split.Path)))
 	}
 	if err := checkIndexable(path); err != nil {
 		return o, err
@@ -260,15 +249,6 @@ func (x *objectFiles) tar(path string, set *shard.SetWriter) (int, error) {
 
 // A tarRange is what the spool holds of an image in a tar.
 type tarRange struct{ Tar, Offset, Size int64 }
-
-// appendRange appends where an item's image lies.
-func (x *objectFiles) appendRange(b []byte, it transport.Item, set *shard.SetWriter) ([]byte, error) {
-	n, err := x.tar(it.Object(), set)
-	if err != nil {
-		return b, err
-	}
-	return binary.Append(b, binary.LittleEndian, tarRange{int64(n), it.Offset, it.Size})
-}
 
 func (x *objectFiles) read(im *inFlight) error {
 	var p tarRange

@@ -121,7 +121,11 @@ func Build(ctx context.Context, split *dataset.Split, out string, o Options) (Su
 		}
 		objects = &objectFiles{split: split, files: files, numbers: map[string]int{}}
 	}
-	b := newBuilder(split.Name, split.Path, split.Fields(), newInput(split, objects), o)
+	var in input = &spoolInput{split: split, objects: objects}
+	if !split.Streamed() {
+		in = &folderInput{split: split, objects: objects, reasons: make(map[string]string)}
+	}
+	b := newBuilder(split.Name, split.Path, split.Fields(), in, o)
 	b.source, b.byContent = root, split.TakenByContent
 	if storage.IsRemote(root) {
 		b.options.Jobs = max(b.options.Jobs, remoteReads)

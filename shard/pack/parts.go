@@ -133,9 +133,6 @@ func (l *partChoice) listing() string {
 	return fmt.Sprintf(listingKeys, l.digest.Items) + l.digest.Sum(l.split)
 }
 
-// removedSuffix ends the name of the folder of the parts while it is removed.
-const removedSuffix = ".removed"
-
 // alreadyMerged returns the finished sets at out, if the folder of the parts holds nothing that they lack: a merge was killed while it
 // removed the parts.
 func alreadyMerged(out string) (sums []Summary) {
@@ -216,7 +213,7 @@ func removeParts(out string) error {
 		return err
 	}
 	if !storage.IsRemote(folder) {
-		removed := folder + removedSuffix
+		removed := folder + ".removed"
 		if err = os.RemoveAll(removed); err == nil {
 			err = os.Rename(folder, removed)
 		}

@@ -121,7 +121,10 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 		case it.Data == nil || s.objects != nil && it.Reason != "":
 			buf = buf[:0]
 		case s.objects != nil:
-			buf, err = s.objects.appendRange(buf[:0], it, b.writer)
+			var n int
+			if n, err = s.objects.tar(it.Object(), b.writer); err == nil {
+				buf, err = binary.Append(buf[:0], binary.LittleEndian, tarRange{int64(n), it.Offset, it.Size})
+			}
 		default:
 			buf = slices.Grow(buf[:0], int(it.Size))[:it.Size]
 			_, err = io.ReadFull(it.Data, buf)

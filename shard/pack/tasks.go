@@ -75,7 +75,8 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			t.Split.ExpectClasses(classes)
 		}
 		if m := kept[i]; m != nil {
-			if !o.builtAlike(m) || !m.Fields.Equal(t.Split.Fields()) {
+			if m.Partitions != o.Partitions || m.Seed != o.Seed || !m.Encoding.Equal(o.Encoding.Stored()) ||
+				!maps.Equal(wholeBuilt(m.Built), o.built()) || !m.Fields.Equal(t.Split.Fields()) {
 				return taken(t.Output)
 			}
 			classes = m.Classes
@@ -166,10 +167,4 @@ func (o *Options) built() map[string]string {
 		built["targets"] = o.targets
 	}
 	return built
-}
-
-// builtAlike says that a set was built with these options.
-func (o *Options) builtAlike(m *shard.Manifest) bool {
-	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Equal(o.Encoding.Stored()) &&
-		maps.Equal(wholeBuilt(m.Built), o.built())
 }
