@@ -26,8 +26,7 @@ func shardBytes(t testing.TB, n int) []byte {
 	t.Helper()
 	options := testOptions(1)
 	options.ShardSamples = n
-	data := testenv.Must(os.ReadFile(filepath.Join(writeSet(t, makeSamples(n), options), "rank-0000/00000.imgshard")))(t)
-	return data
+	return testenv.Must(os.ReadFile(filepath.Join(writeSet(t, makeSamples(n), options), "rank-0000/00000.imgshard")))(t)
 }
 
 // memoryFile is a shard's file in memory, which can fail.

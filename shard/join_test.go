@@ -76,8 +76,7 @@ func TestJoinOfJoined(t *testing.T) {
 	options, samples := testOptions(2), makeSamples(8)
 	options.Classes = []string{"n01484850", "n01440764", "n02000000"}
 	open := func(o SetOptions) *Set {
-		set := testenv.Must(OpenSet(writeSet(t, samples, o)))(t)
-		return set
+		return testenv.Must(OpenSet(writeSet(t, samples, o)))(t)
 	}
 	first := testenv.Must(Join([]*Set{open(options), open(testOptions(1))}, false))(t)
 	set := testenv.Must(Join([]*Set{open(testOptions(3)), first}, false))(t)
@@ -142,8 +141,7 @@ func TestContent(t *testing.T) {
 	manifest := func(change func([]Sample, *SetOptions)) *Manifest {
 		samples, o := makeSamples(20), testOptions(2)
 		change(samples, &o)
-		m := testenv.Must(ReadManifest(writeSet(t, samples, o)))(t)
-		return m
+		return testenv.Must(ReadManifest(writeSet(t, samples, o)))(t)
 	}
 	base := manifest(func([]Sample, *SetOptions) {})
 	for name, tc := range map[string]struct {

@@ -63,9 +63,9 @@ func TestIndexIsThePackedSet(t *testing.T) {
 	for name := range synthetic(t, 2, 4) {
 		list += name + "," + name[:9] + "\n"
 	}
-	writeTree(t, filepath.Join(dir, "listed"), synthetic(t, 2, 4))
+	sourcetest.WriteTree(t, filepath.Join(dir, "listed"), synthetic(t, 2, 4))
 	for name, path := range map[string]string{
-		"class folders": writeTree(t, filepath.Join(dir, "folders"), tree),
+		"class folders": sourcetest.WriteTree(t, filepath.Join(dir, "folders"), tree),
 		"WebDataset":    wds,
 		"class tars":    filepath.Join(dir, "tars"),
 		"tar of tars":   sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTars(t, tree, 6)),
@@ -80,9 +80,9 @@ func TestIndexIsThePackedSet(t *testing.T) {
 			if path == wds {
 				flags = []string{"score=json.score", "caption=txt"}
 			}
-			testenv.Must(buildFields(path, packed, o, flags...))(t)
+			testenv.Must(build(path, packed, o, flags...))(t)
 			o.Index = true
-			sum := testenv.Must(buildFields(path, index, o, flags...))(t)
+			sum := testenv.Must(build(path, index, o, flags...))(t)
 			requireSame(t, packed, index)
 			set := openSet(t, index)
 			if sum.ImageBytes < sum.OutputBytes || set.Manifest().Index.Objects == 0 {
@@ -93,7 +93,7 @@ func TestIndexIsThePackedSet(t *testing.T) {
 			}
 			testenv.Must(Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}))(t)
 			sameFiles(t, again, packed)
-			if sum, err := buildFields(path, index, o, flags...); err != nil || !sum.Kept {
+			if sum, err := build(path, index, o, flags...); err != nil || !sum.Kept {
 				t.Errorf("built again: %+v, %v", sum, err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestIndexRefuses(t *testing.T) {
 	dir, tree := t.TempDir(), synthetic(t, 2, 3)
 	for name, path := range map[string]string{
 		"tar.gz": sourcetest.Write(t, filepath.Join(dir, "train.tar.gz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, tree, "", 1))),
-		"CIFAR":  writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
+		"CIFAR":  sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
 	} {
 		_, err := build(path, filepath.Join(dir, name, "set"), Options{Index: true})
 		if err == nil || !strings.Contains(err.Error(), "cannot be indexed, as its images lie in no file byte for byte\n  to pack it instead:\n    imgshard build "+path) {
@@ -221,7 +221,7 @@ func TestIndexOfChangedFiles(t *testing.T) {
 		"put them back, or index them where they are": os.Remove,
 	} {
 		dir := t.TempDir()
-		folder := writeTree(t, filepath.Join(dir, "folder"), tree)
+		folder := sourcetest.WriteTree(t, filepath.Join(dir, "folder"), tree)
 		for source, file := range map[string]string{
 			folder: filepath.Join(folder, "n90000000/n90000000_0.JPEG"),
 			sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTree(t, tree, "", 1)): filepath.Join(dir, "train.tar"),

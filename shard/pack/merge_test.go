@@ -107,8 +107,8 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 	broken := train["n90000000/n90000000_0.JPEG"]
 	train["n90000000/broken.JPEG"], train["n90000001/broken.JPEG"] = broken[:len(broken)/2], broken[:len(broken)/2]
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "d/train"), train)
-	writeTree(t, filepath.Join(dir, "d/val"), val)
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/train"), train)
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/val"), val)
 	sourcetest.Write(t, filepath.Join(dir, "tars/ILSVRC2012_img_train.tar"), sourcetest.TarOfTars(t, train, 2))
 	for i, o := range []Options{
 		{Seed: 7, ShardBytes: 8 << 10, Partitions: 3},
@@ -132,7 +132,7 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 
 func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	part := func(out string, o Options, number, of int) {
 		t.Helper()
 		testenv.Must(buildPart(t.Context(), src, out, o, number, of))(t)
@@ -186,14 +186,14 @@ func TestMergeOfAChangedSource(t *testing.T) {
 		"fields": {func() error { return os.WriteFile(list, []byte(strings.Replace(same, "0,x", "0,z", 1)), 0o600) }, true},
 		"size":   {func() error { return os.WriteFile(image, []byte("cut"), 0o600) }, true},
 	} {
-		writeTree(t, dir, synthetic(t, 2, 1))
+		sourcetest.WriteTree(t, dir, synthetic(t, 2, 1))
 		sourcetest.Write(t, list, []byte(same))
 		out := filepath.Join(dir, "out of "+name)
 		for number := range 2 {
 			o := Options{Part: Part{number + 1, 2}}
 			folder, err := o.Part.Output(out)
 			if err == nil {
-				_, err = buildFields(list, folder, o, "note=note")
+				_, err = build(list, folder, o, "note=note")
 			}
 			if err == nil && number == 0 {
 				err = tt.change()
@@ -214,8 +214,8 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 	train, val := repeated(t)
 	delete(train, "n90000000/\xff\xfe.JPEG") // os.CopyFS takes no such name
 	parts := t.TempDir()
-	writeTree(t, filepath.Join(parts, "d/train"), train)
-	writeTree(t, filepath.Join(parts, "d/val"), val)
+	sourcetest.WriteTree(t, filepath.Join(parts, "d/train"), train)
+	sourcetest.WriteTree(t, filepath.Join(parts, "d/val"), val)
 	for i := range 2 {
 		testenv.Must(buildPart(t.Context(), filepath.Join(parts, "d"), filepath.Join(parts, "out"), Options{}, i+1, 2))(t)
 	}
@@ -272,8 +272,8 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 func TestMergeAgain(t *testing.T) {
 	train, val := repeated(t)
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "d/train"), train)
-	writeTree(t, filepath.Join(dir, "d/val"), val)
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/train"), train)
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/val"), val)
 	out := filepath.Join(dir, "out")
 	for i := range 2 {
 		testenv.Must(buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2))(t)
@@ -296,11 +296,11 @@ func TestMergeOfFieldsAndPixels(t *testing.T) {
 	dir := t.TempDir()
 	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
 	o := Options{Partitions: 2, Seed: 7, ShardBytes: 8 << 10, Encoding: mustPixels(t, "", "16", "")}
-	testenv.Must(buildFields(list, want, o, fieldFlags...))(t)
+	testenv.Must(build(list, want, o, fieldFlags...))(t)
 	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
 		folder := testenv.Must(o.Part.Output(out))(t)
-		testenv.Must(buildFields(path, folder, o, fieldFlags...))(t)
+		testenv.Must(build(path, folder, o, fieldFlags...))(t)
 	}
 	testenv.OK(t, Merge(t.Context(), out, Options{}, func(Summary) {}))
 	sameSets(t, out, want, nil, nil)

@@ -38,23 +38,9 @@ func synthetic(t testing.TB, classes, each int) map[string][]byte {
 	return files
 }
 
-func writeTree(t testing.TB, root string, files map[string][]byte) string {
-	t.Helper()
-	for p, data := range files {
-		sourcetest.Write(t, filepath.Join(root, p), data)
-	}
-	return root
-}
-
-// build builds the only split of a source.
-func build(path, out string, o Options) (Summary, error) {
-	return buildFields(path, out, o)
-}
-
 func mustBuild(t *testing.T, path, out string, o Options) Summary {
 	t.Helper()
-	sum := testenv.Must(build(path, out, o))(t)
-	return sum
+	return testenv.Must(build(path, out, o))(t)
 }
 
 // requireNothing checks that a folder holds only the named entries, hidden ones too.
@@ -74,7 +60,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 	files := synthetic(t, 5, 30)
 	files["n90000003/bad.JPEG"] = []byte("no image")
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "folders/train"), files)
+	sourcetest.WriteTree(t, filepath.Join(dir, "folders/train"), files)
 	for class, data := range sourcetest.ClassTars(t, files, 1) {
 		sourcetest.Write(t, filepath.Join(dir, "tars/train", class+".tar"), data)
 	}
@@ -115,7 +101,7 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 func TestSetHoldsTheSourceInOrder(t *testing.T) {
 	files := synthetic(t, 4, 10)
 	dir := t.TempDir()
-	mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Partitions: 2, Seed: 3})
+	mustBuild(t, sourcetest.WriteTree(t, filepath.Join(dir, "train"), files), "", Options{Partitions: 2, Seed: 3})
 	set := openSet(t, filepath.Join(dir, "train-shards"))
 	if set.Len() != len(files) || set.Manifest().Split != "train" || len(set.Manifest().Classes) != 4 {
 		t.Fatalf("%d samples, split %q, classes %q", set.Len(), set.Manifest().Split, set.Manifest().Classes)
@@ -155,7 +141,7 @@ func TestRejects(t *testing.T) {
 		files[key] = b.data
 	}
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "src/train"), files)
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "src/train"), files)
 	testenv.OK(t, os.Symlink("nowhere", filepath.Join(src, "n90000000/dangling.JPEG")))
 	sum := mustBuild(t, src, filepath.Join(dir, "out"), Options{})
 	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 class has no sample (n90000002)") {
@@ -202,7 +188,7 @@ func TestImagesOfOtherNames(t *testing.T) {
 		tree[fmt.Sprintf("n%08d/%s", 90000000+i%2, name)] = image
 	}
 	dir := t.TempDir()
-	for _, src := range []string{writeTree(t, filepath.Join(dir, "train"), tree), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 1))} {
+	for _, src := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "train"), tree), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 1))} {
 		sum := mustBuild(t, src, src+"-set", Options{})
 		if sum.Manifest.Samples != 8 || !strings.Contains(strings.Join(sum.Notes, "\n"), "4 images have no image's extension: packed by content (") {
 			t.Errorf("%d samples, notes %q", sum.Manifest.Samples, sum.Notes)
@@ -213,7 +199,7 @@ func TestImagesOfOtherNames(t *testing.T) {
 // TestOnlyOtherKeys selects by names that are not keys.
 func TestOnlyOtherKeys(t *testing.T) {
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2))
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2))
 	set := filepath.Join(dir, "set")
 	mustBuild(t, src, set, Options{})
 	var selection dataset.Selection
@@ -235,7 +221,7 @@ func TestOnlyOtherKeys(t *testing.T) {
 // TestSplitsOfOneName packs nothing of two splits with one name.
 func TestSplitsOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	splits := testenv.Must(source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{}))(t)
+	splits := testenv.Must(source.Open(sourcetest.WriteTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{}))(t)
 	splits = append(splits, splits[0].Reopen())
 	err := BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true}, func(Summary) { t.Error("a set is built") })
 	if err == nil || !strings.Contains(err.Error(), "are both called train") {
@@ -246,7 +232,7 @@ func TestSplitsOfOneName(t *testing.T) {
 
 func TestNoImageAtAll(t *testing.T) {
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x.jpg": []byte("text"), "b/y.jpg": []byte("text")})
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x.jpg": []byte("text"), "b/y.jpg": []byte("text")})
 	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "has no image: 2 files were read, such as ") {
 		t.Errorf("error %v", err)
 	}
@@ -271,7 +257,7 @@ func TestKeyTwice(t *testing.T) {
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
 	files := synthetic(t, 3, 20)
 	for name, write := range map[string]func(dir string) string{
-		"folder": func(dir string) string { return writeTree(t, filepath.Join(dir, "train"), files) },
+		"folder": func(dir string) string { return sourcetest.WriteTree(t, filepath.Join(dir, "train"), files) },
 		"tar": func(dir string) string {
 			return sourcetest.Write(t, filepath.Join(dir, "train"), sourcetest.TarOfTars(t, files, 1))
 		},
@@ -303,7 +289,7 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 func TestFileThatVanishesEndsTheBuild(t *testing.T) {
 	files := synthetic(t, 2, 40)
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), files)
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), files)
 	removed := false
 	_, err := build(src, "", Options{Jobs: 1, Progress: func(p Progress) {
 		if p.Stage == StagePack && !removed {
@@ -322,7 +308,7 @@ func TestFileThatVanishesEndsTheBuild(t *testing.T) {
 func TestPathsThatAreTaken(t *testing.T) {
 	files := synthetic(t, 2, 3)
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), files)
+	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), files)
 	out := filepath.Join(dir, "out")
 	mustBuild(t, src, out, Options{})
 	before := sourcetest.ReadTree(t, out)
@@ -351,7 +337,7 @@ func TestPathsThatAreTaken(t *testing.T) {
 		t.Errorf("an output in a source that is a link: %v", err)
 	}
 	requireNothing(t, src, "n90000000", "n90000001")
-	other := writeTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
+	other := sourcetest.WriteTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
 	if _, err := build(src, other, Options{Replace: true}); err == nil || !strings.Contains(err.Error(), "holds files") {
 		t.Errorf("a folder of other files: %v", err)
 	}
@@ -373,8 +359,8 @@ func TestTarThatTheDiskCannotHold(t *testing.T) {
 
 func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
-	writeTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
+	sourcetest.WriteTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
+	sourcetest.WriteTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
 	splits := testenv.Must(source.Open(dir, dataset.Options{ForceClasses: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	err := BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() })
@@ -437,7 +423,7 @@ func TestDecoderThatPanicsRejects(t *testing.T) {
 		odd += len(data) % 2
 	}
 	dir := t.TempDir()
-	sum := mustBuild(t, writeTree(t, filepath.Join(dir, "train"), files), "", Options{Encoding: panicking{}})
+	sum := mustBuild(t, sourcetest.WriteTree(t, filepath.Join(dir, "train"), files), "", Options{Encoding: panicking{}})
 	if sum.Manifest.Samples != odd || sum.Rejected != len(files)-odd || !strings.Contains(sum.Reasons.List()[0].Reason, "index out of range") {
 		t.Errorf("%d samples, %d rejected, want %d odd of %d", sum.Manifest.Samples, sum.Rejected, odd, len(files))
 	}
@@ -455,7 +441,7 @@ func BenchmarkBuild(b *testing.B) {
 		total += int64(len(data))
 	}
 	dir := b.TempDir()
-	src := writeTree(b, filepath.Join(dir, "train"), files)
+	src := sourcetest.WriteTree(b, filepath.Join(dir, "train"), files)
 	b.SetBytes(total)
 	for b.Loop() {
 		if _, err := build(src, "", Options{Replace: true}); err != nil {

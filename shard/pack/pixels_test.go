@@ -54,8 +54,7 @@ func buildSet(t testing.TB, src string, o Options) string {
 func mustPixels(t *testing.T, codec, size, interpolation string) *pixelsencoding.Encoding {
 	t.Helper()
 	resize := testenv.Must(pixelsencoding.ParseResize(size, interpolation))(t)
-	p := testenv.Must(pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize))(t)
-	return p
+	return testenv.Must(pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize))(t)
 }
 
 func openSet(t *testing.T, dir string) *shard.Set {

@@ -24,8 +24,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// buildFields is build with fields.
-func buildFields(path, out string, o Options, flags ...string) (sum Summary, err error) {
+// build builds the only split of a source, with fields as --field has them.
+func build(path, out string, o Options, flags ...string) (sum Summary, err error) {
 	var opts dataset.Options
 	for _, text := range flags {
 		f, err := dataset.ParseField(text)
@@ -67,7 +67,7 @@ func fieldSource(t *testing.T, classes int) (listed, tar string, scores map[stri
 		sourcetest.File{Name: "n90000001/bad.json", Data: []byte(`{"score": 1, "tags": []}`)}, sourcetest.File{Name: "n90000001/bad.txt"})
 	sourcetest.Write(t, filepath.Join(dir, "wds/classes.txt"), []byte(names))
 	tar = filepath.Dir(sourcetest.Write(t, filepath.Join(dir, "wds/train.tar"), sourcetest.Tar(t, members...)))
-	return filepath.Join(writeTree(t, filepath.Join(dir, "train"), files), "train.jsonl"), tar, scores
+	return filepath.Join(sourcetest.WriteTree(t, filepath.Join(dir, "train"), files), "train.jsonl"), tar, scores
 }
 
 var fieldFlags = []string{"score=json.score:float32", "caption=txt:text", "tags=json.tags:multihot[5]"}
@@ -78,12 +78,12 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	out := func(of string) string { return filepath.Join(dir, of) }
 	o := Options{Partitions: 2, Seed: 7, ShardBytes: 1 << 20, Encoding: original.Encoding{}}
-	sum, err := buildFields(list, out("list"), o, fieldFlags...)
+	sum, err := build(list, out("list"), o, fieldFlags...)
 	if err != nil || sum.Rejected != 1 || sum.Manifest.Samples != len(scores) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	o.Jobs, o.spoolBytes = 5, 4<<10
-	testenv.Must(buildFields(tar, out("tar"), o, fieldFlags...))(t)
+	testenv.Must(build(tar, out("tar"), o, fieldFlags...))(t)
 	sameFiles(t, out("list"), out("tar"))
 
 	set := openSet(t, out("list"))
@@ -105,7 +105,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 
 	small := Options{Partitions: 3, Seed: 7, ShardBytes: 1 << 20, Encoding: mustPixels(t, "", "16", "")}
 	testenv.Must(Repack(t.Context(), set, out("repacked"), small))(t)
-	testenv.Must(buildFields(list, out("small"), small, fieldFlags...))(t)
+	testenv.Must(build(list, out("small"), small, fieldFlags...))(t)
 	a, b := sourcetest.ReadTree(t, out("repacked")), sourcetest.ReadTree(t, out("small"))
 	if !reflect.DeepEqual(a, b) {
 		t.Error("a repacked set differs from one that is built")
@@ -126,12 +126,12 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testenv.Must(buildFields(both, out, Options{}, "caption=txt:text"))(t)
+	testenv.Must(build(both, out, Options{}, "caption=txt:text"))(t)
 	testenv.OK(t, os.RemoveAll(filepath.Join(out, "val")))
-	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.Is(err, errTaken) {
+	if _, err := build(both, out, Options{}, "caption=txt:bytes"); !errors.Is(err, errTaken) {
 		t.Errorf("%v", err)
 	}
-	if sum, err := buildFields(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {
+	if sum, err := build(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 func TestMissingFieldEndsTheBuild(t *testing.T) {
 	list, _, _ := fieldSource(t, 2)
 	out := filepath.Join(t.TempDir(), "out")
-	_, err := buildFields(list, out, Options{}, "score=json.score:float32", "age=json.age:int64")
+	_, err := build(list, out, Options{}, "score=json.score:float32", "age=json.age:int64")
 	var format *transport.FormatError
 	if !errors.As(err, &format) || !strings.Contains(err.Error(), "field \"age\": the JSON has no key age") {
 		t.Errorf("%v", err)
@@ -153,7 +153,7 @@ func TestCIFARSets(t *testing.T) {
 	dir, batches := t.TempDir(), sourcetest.CIFARBatches(7)
 	archive := sourcetest.Write(t, filepath.Join(dir, "cifar-10-binary.tar.gz"),
 		sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARBinary(batches), "cifar-10-batches-bin/", 1)))
-	binary := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
+	binary := sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(batches))
 	pixels := mustPixels(t, "", "none", "")
 	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": pixels} {
 		o := Options{Partitions: 2, Seed: 4, Encoding: encoder}
@@ -231,7 +231,7 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("wds/train/train-%06d.tar", i)), data)
 		sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("gz/x-train-%06d.tar.gz", i)), sourcetest.Gzip(t, data))
 	}
-	folders := writeTree(t, filepath.Join(dir, "folders/train"), files)
+	folders := sourcetest.WriteTree(t, filepath.Join(dir, "folders/train"), files)
 	for name, encoder := range map[string]encoding.Encoding{"jpeg": original.Encoding{}, "pixels": mustPixels(t, "", "16", "")} {
 		o := Options{Partitions: 3, Seed: 7, ShardBytes: 16 << 10, Encoding: encoder}
 		out := func(of string) string { return filepath.Join(dir, name, of) }

@@ -104,13 +104,13 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 		ten.require(t, cifarArchive(t, filepath.Join(at, "cifar-10-binary.tar.gz"), "cifar-10-batches-bin", files, seed), archive, filepath.Join(at, "cifar-10-binary"))
 		ten.require(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", files, seed), archive, filepath.Join(at, "renamed"))
 	}
-	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), files)
+	bin := sourcetest.WriteTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), files)
 	sourcetest.Write(t, filepath.Join(bin, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
 	ten.require(t, bin, folder, bin)
 
 	batches, fine, coarse := cifar100Batches(1)
 	files = cifar100Binary(batches, fine, coarse)
-	bin = writeTree(t, filepath.Join(dir, "bin100/cifar-100-binary"), files)
+	bin = sourcetest.WriteTree(t, filepath.Join(dir, "bin100/cifar-100-binary"), files)
 	packed := cifarArchive(t, filepath.Join(dir, "cifar-100-binary.tar.gz"), "cifar-100-binary", files, 1)
 	for label, classes := range map[string][]string{"": fine, "fine": fine, "coarse": coarse} {
 		hundred := cifarWant{"CIFAR-100", label, fine, classes, batches[:1], batches[1:]}
@@ -120,7 +120,7 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits := testenv.Must(Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{}))(t)
+	splits := testenv.Must(Open(sourcetest.WriteTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{}))(t)
 	s := splits[1]
 	var key string
 	if err := s.Walk(t.Context(), func(it transport.Item) error { key = it.Key; return nil }); err != nil {
@@ -168,7 +168,7 @@ func TestDamagedCIFAR(t *testing.T) {
 			folder = "cifar-100-binary"
 		}
 		dir := t.TempDir()
-		for _, path := range []string{writeTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
+		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
 			splits, err := Open(path, dataset.Options{})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -184,8 +184,8 @@ func TestDamagedCIFAR(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, tc := range []struct{ path, label, want string }{
-		{writeTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), "superclass", "has the labels fine and coarse"},
-		{writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), "coarse", "CIFAR-10 has one label"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), "superclass", "has the labels fine and coarse"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), "coarse", "CIFAR-10 has one label"},
 	} {
 		if _, err := Open(tc.path, dataset.Options{Label: tc.label}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
@@ -199,10 +199,10 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	matlab := map[string][]byte{"batches.meta.mat": []byte("MATLAB"), "readme.html": nil, "data_batch_1.mat": nil}
 	twice := sourcetest.Tar(t, sourcetest.File{Name: "a/test_batch.bin", Data: files["test_batch.bin"]}, sourcetest.File{Name: "b/test_batch.bin", Data: files["test_batch.bin"]})
 	for path, want := range map[string]string{
-		writeTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                                      "get the binary version",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                           "get the binary version",
 		cifarArchive(t, filepath.Join(dir, "cifar-100-matlab.tar.gz"), "x", matlab, 1):                                                        "get the binary version",
-		writeTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):              "cannot be read as CIFAR-100",
-		writeTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                                      "imgfeed.from_torch",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):   "cannot be read as CIFAR-100",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                           "imgfeed.from_torch",
 		cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1):                                      "imgfeed.from_torch",
 		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice):                                                                           `"b/test_batch.bin" near byte`,
 		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):                 "incomplete",
@@ -223,7 +223,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
-	good := writeTree(t, filepath.Join(dir, "good"), files)
+	good := sourcetest.WriteTree(t, filepath.Join(dir, "good"), files)
 	if _, err := Open(good, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
 		t.Errorf("one name for two splits: %v", err)
 	}

@@ -59,7 +59,7 @@ func TestMistakenClasses(t *testing.T) {
 		dir := t.TempDir()
 		roots := []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
 		if len(tc.files) < 100 { // to make many folders takes time
-			roots = append(roots, writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, tc.files)))
+			roots = append(roots, sourcetest.WriteTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, tc.files)))
 		}
 		for _, root := range roots {
 			if name == "a folder between" && filepath.Ext(root) == ".zip" {
@@ -93,7 +93,7 @@ func TestConfigurations(t *testing.T) {
 		"default": paths("default/train/0000.parquet", "default/validation/0000.parquet"),
 		"de":      paths("en/0000.parquet", "de/0000.parquet"),
 	} {
-		dir := writeTree(t, t.TempDir(), files)
+		dir := sourcetest.WriteTree(t, t.TempDir(), files)
 		for _, path := range []string{dir, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
 			want := name + " holds parquet files and no images, as a configuration at Hugging Face does"
 			if name == "default" && path == dir { // which holds splits, and is opened
@@ -124,7 +124,7 @@ func TestFolderWithoutImages(t *testing.T) {
 		files := paths("cat/1.jpg", "dog/2.jpg")
 		files[tc.file] = []byte(tc.content)
 		dir := t.TempDir()
-		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)),
+		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)),
 			sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
 			err := refusal(path, dataset.Options{})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -141,7 +141,7 @@ func TestFolderWithoutImages(t *testing.T) {
 // TestImagesAboveTheLevel does not leave out images by a level of classes that is too deep for them.
 func TestImagesAboveTheLevel(t *testing.T) {
 	files := paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg")
-	dir := writeTree(t, t.TempDir(), files)
+	dir := sourcetest.WriteTree(t, t.TempDir(), files)
 	for level, want := range map[int]string{0: "a holds no image itself", 2: "apt holds no image itself", 3: "2 images lie above the folders of level 3"} {
 		if err := refusal(dir, dataset.Options{ClassesFrom: level}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--classes-from") {
 			t.Errorf("level %d: %v", level, err)
@@ -178,7 +178,7 @@ func TestFilesBeforeImages(t *testing.T) {
 // TestSplitsAboveClasses takes deeper folders for classes: training and test images do not become one set.
 func TestSplitsAboveClasses(t *testing.T) {
 	files := paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")
-	dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
+	dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "G"), files)
 	for _, path := range []string{dir, sourcetest.Write(t, dir+".tar", sourcetest.TarOfTree(t, files, "", 3)), sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
 		if err := refusal(path, dataset.Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
 			t.Errorf("%s: %v", path, err)
@@ -201,7 +201,7 @@ func TestRightClassesAreNoMistake(t *testing.T) {
 		"a few of ImageNet": {paths("n01440764/1.jpg", "n02102040/2.jpg"), []string{"n01440764", "n02102040"}},
 	} {
 		dir := t.TempDir()
-		for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
+		for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
 			s := open(t, root, dataset.Options{})
 			if got := mustItems(t, s); len(got) != len(tc.files) || !slices.Equal(s.Classes(), tc.classes) {
 				t.Errorf("%s: items %v, classes %q", name, got, s.Classes())
@@ -215,7 +215,7 @@ func TestClassesFrom(t *testing.T) {
 	files := paths("a/cat/1.jpg", "a/dog/2.jpg", "b/cat/3.jpg", "b/cat/deep/4.jpg")
 	files["a/README"] = []byte("beside")
 	dir := t.TempDir()
-	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
+	for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
 		s := open(t, root, dataset.Options{ClassesFrom: 2})
 		got := mustItems(t, s)
 		if len(got) != 4 || !slices.Equal(s.Classes(), []string{"cat", "dog"}) || got["a/dog/2.jpg"].label != 1 || got["b/cat/deep/4.jpg"].label != 0 {
@@ -234,7 +234,7 @@ func TestNumberedClasses(t *testing.T) {
 		names = append(names, fmt.Sprintf("%d/x.jpeg", i))
 	}
 	dir := t.TempDir()
-	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
+	for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
 		s := open(t, root, dataset.Options{})
 		got := mustItems(t, s)
 		for i := range 12 {
@@ -250,7 +250,7 @@ func TestNumberedClasses(t *testing.T) {
 			t.Errorf("as strings: %v, notes %q", got, s.Notes())
 		}
 	}
-	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), dataset.Options{})
+	padded := open(t, sourcetest.WriteTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), dataset.Options{})
 	if mustItems(t, padded); len(padded.Notes()) != 0 {
 		t.Errorf("notes on numbers that sort alike: %q", padded.Notes())
 	}
@@ -275,7 +275,7 @@ func TestImageFolder(t *testing.T) {
 		"print(json.dumps([{os.path.relpath(p, r): [l, f.classes[l]] for p, l in f.samples} for r in sys.argv[1:] for f in [ImageFolder(r)]]))"
 	args := []string{"-W", "ignore", "-c", script}
 	for _, tc := range trees {
-		args = append(args, writeTree(t, t.TempDir(), tc.files))
+		args = append(args, sourcetest.WriteTree(t, t.TempDir(), tc.files))
 	}
 	out := testenv.Must(exec.Command(python, args...).Output())(t)
 	var all []map[string][2]any

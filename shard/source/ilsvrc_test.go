@@ -60,7 +60,7 @@ func TestKaggle(t *testing.T) {
 	files, few, val := kaggleTree(5) // to make many folders takes time
 	all, whole, _ := kaggleTree(1000)
 	dir := t.TempDir()
-	top := writeTree(t, filepath.Join(dir, "kaggle"), files)
+	top := sourcetest.WriteTree(t, filepath.Join(dir, "kaggle"), files)
 	archive := sourcetest.Write(t, filepath.Join(dir, "imagenet-object-localization-challenge.zip"), zipOf(t, all))
 	for _, path := range []string{top, filepath.Join(top, "ILSVRC"), filepath.Join(top, "ILSVRC/Data"), filepath.Join(top, "ILSVRC/Data/CLS-LOC"), archive} {
 		splits, err := Open(path, dataset.Options{Test: true})
@@ -125,7 +125,7 @@ func valTree() (files map[string][]byte, want map[string]item) {
 
 // layVal lays the files out as a folder and as tars, and returns their paths.
 func layVal(t *testing.T, dir string, files map[string][]byte) []string {
-	writeTree(t, filepath.Join(dir, "val"), files)
+	sourcetest.WriteTree(t, filepath.Join(dir, "val"), files)
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_val.tar"), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, "prefixed_val.tar"), sourcetest.TarOfTree(t, files, "val/", 2))
 	return []string{filepath.Join(dir, "val"), filepath.Join(dir, "ILSVRC2012_img_val.tar"), filepath.Join(dir, "prefixed_val.tar")}
@@ -210,7 +210,7 @@ func TestValInWrongClasses(t *testing.T) {
 	for k := range 40 {
 		folders[classes[(int(valLabel(k+1))+1)%len(classes)]+"/"+valName(k+1)] = []byte(jpegStart)
 	}
-	path := writeTree(t, t.TempDir(), folders)
+	path := sourcetest.WriteTree(t, t.TempDir(), folders)
 	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
 	if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)

@@ -25,12 +25,12 @@ import (
 func TestClassesSelectAndOrder(t *testing.T) {
 	dir := t.TempDir()
 	list := sourcetest.Write(t, filepath.Join(dir, "list"), []byte("n10\nn77\nn01\n"))
-	writeTree(t, filepath.Join(dir, "folders"), tree())
+	sourcetest.WriteTree(t, filepath.Join(dir, "folders"), tree())
 	classTars := make(map[string][]byte)
 	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
 		classTars[class+".tar"] = data
 	}
-	writeTree(t, filepath.Join(dir, "classes"), classTars)
+	sourcetest.WriteTree(t, filepath.Join(dir, "classes"), classTars)
 	sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, classTars, "winter21_whole/", 1)))
 	sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree(), "x/", 1))
 	for _, name := range []string{"folders", "classes", "winter21_whole.tar.gz", "x.tar"} {
@@ -46,7 +46,7 @@ func TestClassesSelectAndOrder(t *testing.T) {
 			t.Errorf("%s: no class of the list: %v", name, err)
 		}
 	}
-	few := writeTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg"))
+	few := sourcetest.WriteTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg"))
 	s := open(t, few, dataset.Options{Classes: "ilsvrc2012"})
 	got := mustItems(t, s)
 	if known := wordnet.Wnids(); got["n01498041/1.jpg"].label != int32(slices.Index(known, "n01498041")) || got["n12144580/2.jpg"].label != int32(slices.Index(known, "n12144580")) {
@@ -229,7 +229,7 @@ func TestIdentity(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := writeTree(t, filepath.Join(t.TempDir(), "data"), tt.files)
+			root := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "data"), tt.files)
 			path := filepath.Join(root, tt.open)
 			before := identity(t, path)
 			for _, c := range tt.changes {

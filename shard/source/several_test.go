@@ -81,7 +81,7 @@ func TestSeveralLists(t *testing.T) {
 func TestNumbersBesideNames(t *testing.T) {
 	files := paths("train/1.jpg", "val/1.jpg")
 	files["train/metadata.csv"], files["val/metadata.csv"] = []byte("path,label\n1.jpg,dog\n"), []byte("path,label\n1.jpg,0\n")
-	splits := testenv.Must(Open(writeTree(t, t.TempDir(), files), dataset.Options{}))(t)
+	splits := testenv.Must(Open(sourcetest.WriteTree(t, t.TempDir(), files), dataset.Options{}))(t)
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
 	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "its labels are numbers, and those of "+splits[0].Path+" are names") {
@@ -156,7 +156,7 @@ func TestTimmInfo(t *testing.T) {
 
 // TestChooseASplit takes one of several splits by --split: of folders, and of tars named for them.
 func TestChooseASplit(t *testing.T) {
-	folders, tars := writeTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
+	folders, tars := sourcetest.WriteTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
 	for _, split := range []string{"train", "val"} {
 		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, split+"1.jpg", jpegStart, split+"1.cls", "1", split+"2.jpg", jpegStart, split+"2.cls", "1"))
 	}
@@ -308,7 +308,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 		"flat":   paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/5.jpg", "test/6.jpg"),
 		"nested": paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/images/5.jpg", "test/images/6.jpg"),
 	} {
-		dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
+		dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "G"), files)
 		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
 			splits, err := Open(path, dataset.Options{Test: true})
 			if err != nil || len(splits) != 3 {

@@ -77,8 +77,7 @@ func items(s *dataset.Split) (map[string]item, error) {
 
 func mustItems(t *testing.T, s *dataset.Split) map[string]item {
 	t.Helper()
-	got := testenv.Must(items(s))(t)
-	return got
+	return testenv.Must(items(s))(t)
 }
 
 const jpegStart = "\xff\xd8\xff\xe0"
@@ -98,14 +97,6 @@ func wantTree() map[string]item {
 		want[p] = item{label: map[string]int32{"n01": 0, "n02": 1, "n10": 2}[p[:3]], data: string(data)}
 	}
 	return want
-}
-
-func writeTree(t *testing.T, root string, files map[string][]byte) string {
-	t.Helper()
-	for p, data := range files {
-		sourcetest.Write(t, filepath.Join(root, p), data)
-	}
-	return root
 }
 
 // TestErrorsEndWithWhatToDo checks that no Go error hangs after the words for the user.
@@ -131,7 +122,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 
 func TestEveryLayoutGivesTheSame(t *testing.T) {
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "folders/train"), tree())
+	sourcetest.WriteTree(t, filepath.Join(dir, "folders/train"), tree())
 	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
 		sourcetest.Write(t, filepath.Join(dir, "tars/train", class+".tar"), data)
 		sourcetest.Write(t, filepath.Join(dir, "gz/train", class+".tar.gz"), sourcetest.Gzip(t, data))
@@ -174,7 +165,7 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 }
 
 func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
-	root := writeTree(t, filepath.Join(t.TempDir(), "train"), tree())
+	root := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "train"), tree())
 	for _, p := range []string{".DS_Store", "n01/.DS_Store", "n01/._n01_2.JPEG", "n02/Thumbs.db", ".ipynb_checkpoints/x.JPEG", "__MACOSX/n01/x.JPEG", "n10/@eaDir/x.JPEG", "n02/.x.jpg"} {
 		sourcetest.Write(t, filepath.Join(root, p), []byte("junk"))
 	}
@@ -204,8 +195,8 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 }
 
 func TestLinksAndOddFiles(t *testing.T) {
-	root := writeTree(t, filepath.Join(t.TempDir(), "train"), map[string][]byte{"n01/a.JPEG": []byte("A")})
-	elsewhere := writeTree(t, t.TempDir(), map[string][]byte{"b.JPEG": []byte("B")})
+	root := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "train"), map[string][]byte{"n01/a.JPEG": []byte("A")})
+	elsewhere := sourcetest.WriteTree(t, t.TempDir(), map[string][]byte{"b.JPEG": []byte("B")})
 	for _, l := range []struct{ from, to string }{
 		{elsewhere, "n02"}, {filepath.Join(elsewhere, "b.JPEG"), "n01/linked.JPEG"}, {"/nowhere/at/all", "n01/dangling.JPEG"},
 	} {
@@ -286,14 +277,14 @@ func TestSplitsOfAFolder(t *testing.T) {
 
 // TestSplitsOfOneName refuses two folders that are named for one split.
 func TestSplitsOfOneName(t *testing.T) {
-	dir := writeTree(t, t.TempDir(), paths("train2014/a/1.jpg", "train2017/a/2.jpg", "val2014/a/3.jpg"))
+	dir := sourcetest.WriteTree(t, t.TempDir(), paths("train2014/a/1.jpg", "train2017/a/2.jpg", "val2014/a/3.jpg"))
 	if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "train2014 and train2017 are both named for the split train") {
 		t.Error(err)
 	}
 }
 
 func TestSplitsAgreeOnLabels(t *testing.T) {
-	root := writeTree(t, t.TempDir(), paths("train/a/1", "train/b/1", "train/c/1", "val/c/2", "val/a/2"))
+	root := sourcetest.WriteTree(t, t.TempDir(), paths("train/a/1", "train/b/1", "train/c/1", "val/c/2", "val/a/2"))
 	splits := testenv.Must(Open(root, dataset.Options{}))(t)
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
@@ -322,17 +313,17 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	whole := sourcetest.TarOfTars(t, tree(), 1)
 	packed := sourcetest.Gzip(t, whole)
 	joined := slices.Concat(whole, whole)
-	writeTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
-	writeTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
+	sourcetest.WriteTree(t, filepath.Join(dir, "mixed"), map[string][]byte{"n01/a": nil, "n02.tar": inner})
+	sourcetest.WriteTree(t, filepath.Join(dir, "nottar"), map[string][]byte{"n01.tar": []byte("hello")})
 	labelled := tar(sourcetest.File{Name: "0000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "0000.cls", Data: []byte("3")})
-	writeTree(t, filepath.Join(dir, "labelled"), map[string][]byte{"n01.tar": inner, "n02.tar": labelled})
-	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
+	sourcetest.WriteTree(t, filepath.Join(dir, "labelled"), map[string][]byte{"n01.tar": inner, "n02.tar": labelled})
+	sourcetest.WriteTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
 	beside := map[string][]byte{"all.tar": whole}
 	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
 		beside[class+".tar"] = data
 	}
-	writeTree(t, filepath.Join(dir, "beside"), beside)
-	writeTree(t, filepath.Join(dir, "named"), map[string][]byte{"train_images_0.tar": inner, "train_images_1.tar": inner})
+	sourcetest.WriteTree(t, filepath.Join(dir, "beside"), beside)
+	sourcetest.WriteTree(t, filepath.Join(dir, "named"), map[string][]byte{"train_images_0.tar": inner, "train_images_1.tar": inner})
 	for _, tc := range []struct{ path, want string }{
 		{filepath.Join(dir, "beside"), "unpacked beside itself"},
 		{filepath.Join(dir, "named"), "named for a split and not for a class"},
@@ -420,7 +411,7 @@ func TestTarWithoutItsEnd(t *testing.T) {
 
 func TestShardSetsAreNoDatasets(t *testing.T) {
 	root := t.TempDir()
-	writeTree(t, root, map[string][]byte{"train/n01/a.JPEG": nil})
+	sourcetest.WriteTree(t, root, map[string][]byte{"train/n01/a.JPEG": nil})
 	writeSet(t, filepath.Join(root, "train-shards"))
 	if s := open(t, root, dataset.Options{}); s.Path != filepath.Join(root, "train") {
 		t.Errorf("beside its set the dataset is %s", s.Path)
@@ -482,7 +473,7 @@ func FuzzTar(f *testing.F) {
 
 func TestWalkStopsWhenTheContextEnds(t *testing.T) {
 	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "train"), tree())
+	sourcetest.WriteTree(t, filepath.Join(dir, "train"), tree())
 	sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTars(t, tree(), 1))
 	for _, name := range []string{"train", "train.tar"} {
 		ctx, cancel := context.WithCancel(context.Background())

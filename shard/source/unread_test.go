@@ -24,7 +24,7 @@ func TestUnreadFormats(t *testing.T) {
 		"x.lst":                   "x.lst) > ",
 		"x.tar.zst":               "x.tar.zst | imgshard build - -o ",
 	} {
-		dir := writeTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
+		dir := sourcetest.WriteTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
 		for _, path := range []string{dir, filepath.Join(dir, file)} {
 			if _, err := Open(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("%s: %v, want %q", path, err, want)
@@ -39,7 +39,7 @@ func TestUnreadFormats(t *testing.T) {
 	// A folder of images is read, whatever lies beside them.
 	beside := paths("cat/1.jpg", "dog/2.jpg")
 	beside["embeddings.npy"] = []byte("\x93NUMPY")
-	if got := mustItems(t, open(t, writeTree(t, t.TempDir(), beside), dataset.Options{})); len(got) != 2 {
+	if got := mustItems(t, open(t, sourcetest.WriteTree(t, t.TempDir(), beside), dataset.Options{})); len(got) != 2 {
 		t.Errorf("images beside an array: %v", got)
 	}
 }
@@ -49,7 +49,7 @@ func TestTinyImageNet(t *testing.T) {
 	files := paths("train/n01443537/images/n01443537_0.JPEG", "train/n01629819/images/n01629819_0.JPEG", "val/images/val_0.JPEG", "val/images/val_1.JPEG", "test/images/test_0.JPEG")
 	files["val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
 	files["wnids.txt"] = []byte("n01443537\nn01629819\n")
-	dir := writeTree(t, filepath.Join(t.TempDir(), "tiny-imagenet-200"), files)
+	dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "tiny-imagenet-200"), files)
 	splits, err := Open(dir, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(len(splits), err)
@@ -90,7 +90,7 @@ func TestMetadataAboveFolders(t *testing.T) {
 		files := paths("00/1.jpg", "00/2.jpg", "01/3.jpg", "01/4.jpg")
 		files[tc.file] = []byte(tc.text)
 		dir := t.TempDir()
-		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
+		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
 			s := open(t, path, dataset.Options{})
 			if got := s.Name + ": " + shown(t, s); got != tc.want || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
 				t.Errorf("%s, %s: %s, notes %q", name, filepath.Base(path), got, s.Notes())
@@ -99,7 +99,7 @@ func TestMetadataAboveFolders(t *testing.T) {
 	}
 	files := paths("train/a/1.jpg", "train/b/2.jpg", "validation/a/3.jpg")
 	files["metadata.csv"] = []byte("file_name,label\ntrain/a/1.jpg,cat\ntrain/b/2.jpg,dog\nvalidation/a/3.jpg,dog\n")
-	splits, err := Open(writeTree(t, t.TempDir(), files), dataset.Options{})
+	splits, err := Open(sourcetest.WriteTree(t, t.TempDir(), files), dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -114,7 +114,7 @@ func TestMetadataAboveFolders(t *testing.T) {
 func TestImagefolder(t *testing.T) {
 	files := paths("train/1.jpg", "train/2.jpg")
 	files["train/metadata.csv"] = []byte("file_name,label,caption\n1.jpg,cat,one\n2.jpg,dog,two\n")
-	dir := writeTree(t, t.TempDir(), files)
+	dir := sourcetest.WriteTree(t, t.TempDir(), files)
 	s := open(t, filepath.Join(dir, "train"), dataset.Options{Fields: asked(t, "caption=caption")})
 	if got := mustItems(t, s); len(got) != 2 || got["2.jpg"].label != 1 || s.Output != filepath.Join(dir, "train-shards") {
 		t.Errorf("%v at %s", got, s.Output)
@@ -145,17 +145,17 @@ func TestNoLabels(t *testing.T) {
 		keys  string
 		error string // without --no-labels
 	}{
-		{writeTree(t, filepath.Join(dir, "flat"), flat), "1.jpg 2.jpg deep/down/3.png", ""},
-		{writeTree(t, filepath.Join(dir, "only"), paths("1.jpg", "2.jpg")), "1.jpg 2.jpg", "add --no-labels"},
-		{writeTree(t, filepath.Join(dir, "beside"), beside), "a/000.jpg", "one class only"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "flat"), flat), "1.jpg 2.jpg deep/down/3.png", ""},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "only"), paths("1.jpg", "2.jpg")), "1.jpg 2.jpg", "add --no-labels"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "beside"), beside), "a/000.jpg", "one class only"},
 		{sourcetest.Write(t, filepath.Join(dir, "flat.tar"), sourcetest.TarOfTree(t, flat, "", 1)), "1.jpg 2.jpg deep/down/3.png", "--no-labels"},
 		{sourcetest.Write(t, filepath.Join(dir, "flat.zip"), zipOf(t, flat)), "1.jpg 2.jpg deep/down/3.png", ""},
 		{sourcetest.Write(t, filepath.Join(dir, "pairs.tar"), pairs), "000 001", "add --no-labels"},
-		{writeTree(t, filepath.Join(dir, "tars"), hub), "000 001", "add --no-labels"},
-		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "img2dataset wrote, which are not classes; to take the images without labels, add --no-labels"},
-		{writeTree(t, filepath.Join(dir, "classes"), paths("cat/1.jpg", "dog/2.jpg")), "cat/1.jpg dog/2.jpg", ""},
-		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
-		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "tars"), hub), "000 001", "add --no-labels"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "img2dataset wrote, which are not classes; to take the images without labels, add --no-labels"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "classes"), paths("cat/1.jpg", "dog/2.jpg")), "cat/1.jpg dog/2.jpg", ""},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
+		{filepath.Join(sourcetest.WriteTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
 	} {
 		of, err := Open(tc.path, dataset.Options{NoLabels: true})
 		if err != nil {
@@ -180,7 +180,7 @@ func TestNoLabels(t *testing.T) {
 		}
 	}
 	nested := paths("images/train2017/1.jpg", "images/val2017/2.jpg", "images/more/3.jpg", "labels/train2017/1.txt", "labels/val2017/2.txt")
-	for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), nested), sourcetest.Write(t, filepath.Join(dir, "G.tar"), sourcetest.TarOfTree(t, nested, "", 1))} {
+	for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), nested), sourcetest.Write(t, filepath.Join(dir, "G.tar"), sourcetest.TarOfTree(t, nested, "", 1))} {
 		err := refusal(path, dataset.Options{NoLabels: true})
 		if err == nil || !strings.Contains(err.Error(), "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n") ||
 			strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {

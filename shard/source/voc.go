@@ -43,7 +43,7 @@ func openVOC(c *candidate) ([]*dataset.Split, error) {
 		return nil, nil
 	}
 	kind := "Main"
-	if !objects || slices.Contains([]string{dataset.TakeMasks, dataset.TakeBoth}, c.opts.Targets.Take) {
+	if !objects || c.opts.Targets.Asks(dataset.TakeMasks) {
 		kind = "Segmentation"
 	}
 	lists, err := listFolder(c.tree, filepath.Join(c.path, vocLists, kind))
@@ -189,7 +189,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 	}
 	return eachSplit(c, parts, func(c *candidate, list string) (*dataset.Split, error) {
 		v := new(targets.Values)
-		if take := c.opts.Targets.Take; take == dataset.TakeObjects || take == dataset.TakeBoth {
+		if c.opts.Targets.Asks(dataset.TakeObjects) {
 			if err := v.AddXML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
 				return nil, err
 			}

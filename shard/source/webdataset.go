@@ -187,10 +187,10 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 // wdsTargets are the targets that the options ask for: the objects in each sample's JSON, and masks.
 func wdsTargets(classes []string, o dataset.TargetOptions) *targets.Values {
 	v := new(targets.Values)
-	if o.Take == dataset.TakeObjects || o.Take == dataset.TakeBoth {
+	if o.Asks(dataset.TakeObjects) {
 		v = targets.NewRecords(classes, false, o)
 	}
-	if o.Take == dataset.TakeMasks || o.Take == dataset.TakeBoth {
+	if o.Asks(dataset.TakeMasks) {
 		v.Masks = targets.NewMasks(classes, o)
 	}
 	if v.Objects == nil && v.Masks == nil {

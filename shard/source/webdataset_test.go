@@ -113,7 +113,7 @@ func TestWebDatasetDots(t *testing.T) {
 	if _, err := Open(tar, dataset.Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name; to take the labels from a key") {
 		t.Error(err)
 	}
-	folder := writeTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
+	folder := sourcetest.WriteTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
 	if _, err := Open(folder, dataset.Options{ImageKey: "jpg"}); err == nil || !strings.Contains(err.Error(), "--image-key is for WebDataset's tars") {
 		t.Error(err)
 	}
@@ -219,7 +219,7 @@ func TestWebDatasetClassNames(t *testing.T) {
 	if _, err := classes(dataset.Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := Open(writeTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), dataset.Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
+	if _, err := Open(sourcetest.WriteTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), dataset.Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
 		t.Errorf("--classes for validation images: %v", err)
 	}
 }

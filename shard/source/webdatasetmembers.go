@@ -57,12 +57,9 @@ func (n wdsNames) splitMember(name string) (key, extension string, whole bool) {
 
 // wanted says that fields are made of the members with an extension.
 func (n wdsNames) wanted(extension string) bool {
-	takes := n.Targets.Take
-	if slices.Contains(maskMembers, extension) && (takes == dataset.TakeMasks || takes == dataset.TakeBoth) ||
-		extension == "json" && (takes == dataset.TakeObjects || takes == dataset.TakeBoth) {
-		return true
-	}
-	return slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
+	return slices.Contains(maskMembers, extension) && n.Targets.Asks(dataset.TakeMasks) ||
+		extension == "json" && n.Targets.Asks(dataset.TakeObjects) ||
+		slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
 }
 
 // maskMembers are the extensions of masks beside images, from the first dot on.

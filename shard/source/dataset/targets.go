@@ -35,6 +35,9 @@ func (o TargetOptions) Takes(t shard.FieldType, objects, masks bool) bool {
 	return masks && (o.Take == TakeMasks || o.Take == TakeBoth || o.Take == "" && !objects)
 }
 
+// Asks says whether the options name TakeObjects or TakeMasks, or both.
+func (o TargetOptions) Asks(take string) bool { return o.Take == take || o.Take == TakeBoth }
+
 // Values of TargetOptions.Take.
 const (
 	TakeObjects = "objects"

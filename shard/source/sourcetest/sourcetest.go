@@ -5,12 +5,17 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // File is an entry of a tar. A Name that ends in "/" is a folder.
@@ -34,16 +39,10 @@ func Tar(t testing.TB, files ...File) []byte {
 		case strings.HasSuffix(f.Name, "/"):
 			h.Typeflag = tar.TypeDir
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(f.Data); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.WriteHeader(h))
+		testenv.Must(w.Write(f.Data))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Close())
 	return buf.Bytes()
 }
 
@@ -52,50 +51,45 @@ func Gzip(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	w := gzip.NewWriter(&buf)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Write(data))(t)
+	testenv.OK(t, w.Close())
 	return buf.Bytes()
 }
 
 // Write writes a file and the folders that it lies in, and returns its path.
 func Write(t testing.TB, path string, data []byte) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	testenv.OK(t, os.WriteFile(path, data, 0o666))
 	return path
+}
+
+// WriteTree writes files below a folder, by their paths in it, and returns the folder.
+func WriteTree(t testing.TB, root string, files map[string][]byte) string {
+	t.Helper()
+	for p, data := range files {
+		Write(t, filepath.Join(root, p), data)
+	}
+	return root
 }
 
 // ReadTree returns the files below a folder, by their paths relative to it.
 func ReadTree(t testing.TB, root string) map[string][]byte {
 	t.Helper()
 	files := make(map[string][]byte)
-	err := fs.WalkDir(os.DirFS(root), ".", func(p string, d fs.DirEntry, err error) error {
+	testenv.OK(t, fs.WalkDir(os.DirFS(root), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		files[p], err = os.ReadFile(filepath.Join(root, p))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
 // shuffled returns a map's keys in an order that depends on the seed.
 func shuffled[V any](m map[string]V, seed uint64) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(m))
 	rng := rand.New(rand.NewPCG(seed, 0)) // Go's order of maps is random as well
 	rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return keys
@@ -135,4 +129,52 @@ func TarOfTree(t testing.TB, tree map[string][]byte, prefix string, seed uint64)
 		files = append(files, File{Name: prefix + p, Data: tree[p]})
 	}
 	return Tar(t, files...)
+}
+
+// CIFARClasses are the classes of CIFAR-10, in the order of their labels.
+var CIFARClasses = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
+
+// CIFARBatch is what one file of CIFAR-10 holds.
+type CIFARBatch struct {
+	Labels []byte
+	Coarse []byte // only CIFAR-100 has them
+	Planes []byte // 3072 bytes for each image: red, green, blue
+}
+
+// CIFARBatches makes five batches for training and one for testing, of 3, 4, 5, 6, 7 and 8 random images.
+func CIFARBatches(seed uint64) []CIFARBatch {
+	rng := rand.NewChaCha8([32]byte{byte(seed)})
+	var batches []CIFARBatch
+	for n := range 6 {
+		b := CIFARBatch{Labels: make([]byte, n+3), Planes: make([]byte, (n+3)*3072)}
+		rng.Read(b.Planes)
+		for i := range b.Labels {
+			b.Labels[i] = byte(rng.Uint64() % 10)
+		}
+		batches = append(batches, b)
+	}
+	return batches
+}
+
+func cifarBatchName(i int) string {
+	if i == 5 {
+		return "test_batch"
+	}
+	return fmt.Sprintf("data_batch_%d", i+1)
+}
+
+// CIFARBinary returns the files of the binary version.
+func CIFARBinary(batches []CIFARBatch) map[string][]byte {
+	files := map[string][]byte{
+		"batches.meta.txt": []byte(strings.Join(CIFARClasses, "\n") + "\n\n"),
+		"readme.html":      []byte("<html>"),
+	}
+	for i, b := range batches {
+		var data []byte
+		for k, label := range b.Labels {
+			data = append(append(data, label), b.Planes[k*3072:][:3072]...)
+		}
+		files[cifarBatchName(i)+".bin"] = data
+	}
+	return files
 }
