@@ -116,14 +116,13 @@ func isExhausted(err error) bool {
 
 // eachSecond calls do once a second until it is stopped.
 func eachSecond(do func()) (stop func()) {
-	end, tick := make(chan struct{}), time.NewTicker(time.Second)
+	end, tick := make(chan struct{}), time.Tick(time.Second)
 	go func() {
 		for {
 			select {
-			case <-tick.C:
+			case <-tick:
 				do()
 			case <-end:
-				tick.Stop()
 				return
 			}
 		}

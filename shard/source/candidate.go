@@ -27,12 +27,14 @@ const sniffedMembersMax = 8
 
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
-	path string
-	form form
-	opts dataset.Options
-	naming
-	folder // a folder, or some files
-	*front // a tar's front; it ends at once for anything else
+	path   string
+	form   form
+	opts   dataset.Options
+	split  string // the names of files and folders say it
+	part   bool   // it is one split of the folder around it
+	output string // what the names of sets begin with; "": the path
+	folder        // a folder, or some files
+	*front        // a tar's front; it ends at once for anything else
 }
 
 type form byte
@@ -48,14 +50,7 @@ const (
 func (c *candidate) listed() bool { return c.form&(aFolder|someFiles) != 0 }
 
 func newCandidate(path string, form form, opts dataset.Options) *candidate {
-	return &candidate{path: path, form: form, opts: opts, naming: naming{split: transport.SplitName(path)}, front: &front{end: io.EOF}}
-}
-
-// naming gives the names of a candidate's splits.
-type naming struct {
-	split  string // the names of files and folders say it
-	part   bool   // it is one split of the folder around it
-	output string // what the names of sets begin with; "": the path
+	return &candidate{path: path, form: form, opts: opts, split: transport.SplitName(path), front: &front{end: io.EOF}}
 }
 
 // folder lists a folder without files that are not part of a dataset. Each list is sorted.

@@ -161,7 +161,6 @@ var jsonForms = []struct {
 	{regexp.MustCompile(`^\s*\[\s*\{`), []remedy.Remedy{remedy.JSONObjects}},
 	{regexp.MustCompile(`^\s*\[\s*\[`), []remedy.Remedy{remedy.JSONPairs}},
 	{regexp.MustCompile(`^\s*\[\s*"`), []remedy.Remedy{remedy.JSONPaths}},
-	{regexp.MustCompile(`^\s*\{(?s:.*)"images"\s*:\s*\[`), []remedy.Remedy{remedy.COCOLabels, remedy.COCOImages}},
 	{regexp.MustCompile(`^\s*\{\s*"[^"]*"\s*:\s*["\d-]`), []remedy.Remedy{remedy.JSONByPath}},
 }
 

@@ -462,4 +462,3 @@ func (w *wdsWalker) fieldValues(sm *wdsSample) (_ []byte, err error) {
 	}
 	return w.values, nil
 }
-
