@@ -101,6 +101,7 @@ func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err e
 	return files, nil
 }
 
+// copier copies files, several at a time. mu guards what is below it, and progress is called under it: one call at a time, in rising order.
 type copier struct {
 	source   storage.Storage
 	target   storage.Writer

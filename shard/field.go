@@ -59,7 +59,7 @@ type Field struct {
 	Columns []Column `json:"columns,omitempty"`
 }
 
-// A Column is a number that each object of a field has.
+// A Column is a number that each object has beside its box and label, such as area.
 type Column struct {
 	Name string    `json:"name"`
 	Type FieldType `json:"type"` // Int64 or Float32

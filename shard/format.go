@@ -37,8 +37,8 @@ import (
 // Version numbers the format of manifests and shard files; both carry the same number.
 type Version uint32
 
-// The version ledger: what each version added. A reader names the versions that it reads (VersionOldest to
-// VersionCurrent) and refuses others with *UnsupportedError; a writer writes the oldest that can hold the set.
+// The version ledger: what each version added. A reader names the versions that it reads (versionOldest to
+// versionCurrent) and refuses others with *UnsupportedError; a writer writes the oldest that can hold the set.
 const (
 	// version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
 	version1 Version = 1

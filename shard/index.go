@@ -86,7 +86,7 @@ type indexTrailer struct {
 
 func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlign - 1) }
 
-// indexedStorage is the storage of an index's set. Its files are shards.
+// indexedStorage is the storage of an index's set. Its files are shards. mu guards files and open; the other fields never change.
 type indexedStorage struct {
 	storage.Storage
 	source   storage.Storage
@@ -154,7 +154,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	return c.Cached(f, f.path, fmt.Sprintf("%s %s with images of %s %s", own.Origin(), identity, m.Source, m.SHA256)), nil
 }
 
-// object returns the file of the object that an image lies in, and a function to call after its use.
+// object returns the open file of the object that holds an image. The caller calls done after the read: it closes the file of one image alone.
 func (s *indexedStorage) object(p *imageLocation) (f openObject, done func(), err error) {
 	done = func() {}
 	s.mu.RLock()

@@ -191,8 +191,8 @@ func (s *Set) Label(i int) (int32, error) {
 	return e.Label, err
 }
 
-// Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a small buf, and returns the buffer used for the
-// next call, also with an error. It allocates nothing else.
+// Read reads sample i into buf and checks its checksum. It replaces a buf with too little room, and returns the buffer used for the next
+// call, also with an error. It allocates nothing else.
 func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	r, record, err := s.reader(i)
 	if err != nil {

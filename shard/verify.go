@@ -36,6 +36,7 @@ type VerifyReport struct {
 	Missing  []int // absent partitions, not verified
 }
 
+// verifier verifies shards, several at a time. mu guards report, and Problem and Progress are called under it: one call at a time.
 type verifier struct {
 	dir      string
 	files    storage.Storage

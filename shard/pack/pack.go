@@ -146,8 +146,8 @@ func Build(ctx context.Context, split *dataset.Split, out string, o Options) (Su
 }
 
 // Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. The result
-// equals, byte for byte, that of [Build] on the set's original files with the same options. The set must hold the files' own bytes
-// and all of its partitions.
+// equals, byte for byte, that of [Build] on the set's original files with the same options. The set must keep the original
+// files, and all of its partitions must be here.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {
 	m := set.Manifest()
 	stored, err := registry.Open(m.Encoding)

@@ -356,7 +356,7 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	return c.images("ILSVRC2012's validation images", labelrule.ByValName)
 }
 
-// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
+// kaggleImageNet is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
 // downloaded zip, which need not be unpacked:
 //
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
@@ -364,7 +364,7 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
 //	ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_18.xml   boxes, which a part of the training images has
 //	LOC_val_solution.csv, …                                       not needed
-var kaggle = dataset.Kind{
+var kaggleImageNet = dataset.Kind{
 	Name: "Kaggle's ImageNet",
 	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
 		"imagenet-object-localization-challenge.zip"},

@@ -57,7 +57,7 @@ func kinds() []opener {
 		{&pets, aFolder, openPets},
 		{&yolo, aFolder, openYOLO},
 		{&imagePairs, aFolder, openPairs},
-		{&kaggle, aFolder, openKaggle},
+		{&kaggleImageNet, aFolder, openKaggle},
 		{&splitFolders, aFolder | someFiles, openSplitFolders},
 		{&webDatasets, aFolder | someFiles | aTar, openWebDatasets},
 		{&unlabelledImages, aFolder | someFiles | aTar, openUnlabelled},

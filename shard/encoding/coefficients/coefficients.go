@@ -33,7 +33,7 @@ const name = "coefficients"
 // growthMax is how many times the bytes of a file its record may have, in tenths; a larger one is not worth its reading.
 const growthMax = 13
 
-// Encoding implements [encoding.Encoding]. It answers as [original.Encoding] does where the form of a record makes no difference.
+// Encoding implements [encoding.Encoding]. What does not depend on the form of a record, it has from [original.Encoding].
 type Encoding struct{ original.Encoding }
 
 func (Encoding) Stored() shard.Encoding { return shard.Encoding{Name: name} }

@@ -33,8 +33,8 @@ var Method = encoding.Method{
 
 const name = "pixels"
 
-// params are the parameters as a manifest keeps them in JSON: the codec's, and beside them how the images were resized.
-type params struct {
+// storedParams are the parameters as a manifest keeps them in JSON: the codec's, and beside them how the images were resized.
+type storedParams struct {
 	pixelcodec.Params
 	Resize        string `json:"resize"` // text for ParseResize
 	Interpolation string `json:"interpolation,omitempty"`
@@ -58,7 +58,7 @@ func New(codec pixelcodec.Params, resize Resize) (*Encoding, error) {
 }
 
 func parse(text json.RawMessage) (encoding.Encoding, error) {
-	var p params
+	var p storedParams
 	if len(text) > 0 {
 		if err := json.Unmarshal(text, &p); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func newEncoding(values map[string]string, small bool) (encoding.Encoding, error
 }
 
 func (e *Encoding) Stored() shard.Encoding {
-	p := params{Params: e.codec, Resize: e.resize.String()}
+	p := storedParams{Params: e.codec, Resize: e.resize.String()}
 	if !e.resize.none() {
 		p.Interpolation, p.Resampler = e.resize.Interpolation.String(), e.resize.Resampler.String()
 	}

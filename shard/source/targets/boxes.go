@@ -125,7 +125,7 @@ func (v *Values) AddXML(files *transport.TreeFiles, classes, keys []string, o da
 			return nil, err
 		}
 		if width, height := number(f.Size.Width), number(f.Size.Height); width > 0 && height > 0 && (int(width) != w || int(height) != h) {
-			v.counts.add("image has another size than its XML says", "images have other sizes than their XML says", key, 1)
+			v.counts.add("image has another size than its XML says", "images have other sizes than their XML says", key)
 		}
 		return m.fromXML(&f)
 	})
@@ -268,7 +268,7 @@ func ReadYOLOData(t transport.Tree, file string) (*YOLOData, error) {
 	return d, nil
 }
 
-// parseYAML reads a data.yaml: the texts at its top, and names as a list or by number.
+// parseYAML reads a data.yaml. It returns the texts of its top level, and the class names, which it has as a list or by number.
 //
 //	train: images/train
 //	names: [person, car]        names:              names:

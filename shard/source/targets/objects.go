@@ -50,7 +50,7 @@ type Objects struct {
 	counts  counts
 }
 
-// NewObjects makes values of objects with these classes; nil if there are no names.
+// NewObjects makes values of objects. classes name their labels; nil: the labels have no names.
 func NewObjects(classes []string, o dataset.TargetOptions, columns ...shard.Column) *Objects {
 	m := &Objects{Field: shard.Field{Name: objectsName, Type: shard.Objects, Columns: columns}, Options: o}
 	m.setClasses(classes)
@@ -79,10 +79,10 @@ func (m *Objects) append(dst []byte, key string, objects []Object, w, h int) ([]
 	for _, one := range objects {
 		switch {
 		case m.Options.DropCrowd && crowd >= 0 && one.Numbers[crowd] != 0:
-			m.counts.add("object is a crowd, and left out", "objects are crowds, and left out", key, 1)
+			m.counts.add("object is a crowd, and left out", "objects are crowds, and left out", key)
 			continue
 		case m.Options.DropCrowd && difficult >= 0 && one.Numbers[difficult] != 0:
-			m.counts.add("object is difficult, and left out", "objects are difficult, and left out", key, 1)
+			m.counts.add("object is difficult, and left out", "objects are difficult, and left out", key)
 			continue
 		}
 		m.check(&one, key, float32(w), float32(h))
@@ -98,10 +98,10 @@ func (m *Objects) append(dst []byte, key string, objects []Object, w, h int) ([]
 	}
 	if len(v.Labels) == 0 {
 		if m.Options.DropEmpty {
-			m.counts.add("image has no objects, and is left out", "images have no objects, and are left out", key, 1)
+			m.counts.add("image has no objects, and is left out", "images have no objects, and are left out", key)
 			return dst, dataset.ErrDropped
 		}
-		m.counts.add("image has no objects", "images have no objects", key, 1, remedy.DropEmpty)
+		m.counts.add("image has no objects", "images have no objects", key, remedy.DropEmpty)
 	}
 	v.Columns = columns
 	return shard.AppendBytes(dst, v.Append(nil)), nil
@@ -113,18 +113,18 @@ func (m *Objects) check(one *Object, key string, w, h float32) {
 	switch {
 	case b[2] < b[0] || b[3] < b[1]:
 		m.counts.add("box is turned over, its right or lower edge before the other", "boxes are turned over, their right or lower edge "+
-			"before the other", key, 1)
+			"before the other", key)
 	case b[2] == b[0] || b[3] == b[1]:
-		m.counts.add("box is empty", "boxes are empty", key, 1)
+		m.counts.add("box is empty", "boxes are empty", key)
 	}
 	if min(b[0], b[1], b[2], b[3]) >= 0 && max(b[0], b[2]) <= w && max(b[1], b[3]) <= h {
 		return
 	}
 	if !m.Options.ClipBoxes {
-		m.counts.add("box reaches out of its image", "boxes reach out of their images", key, 1, remedy.ClipBoxes)
+		m.counts.add("box reaches out of its image", "boxes reach out of their images", key, remedy.ClipBoxes)
 		return
 	}
-	m.counts.add("box reached out of its image, and is cut off", "boxes reached out of their images, and are cut off", key, 1)
+	m.counts.add("box reached out of its image, and is cut off", "boxes reached out of their images, and are cut off", key)
 	for i, edge := range [4]float32{w, h, w, h} {
 		b[i] = min(max(b[i], 0), edge)
 	}
@@ -140,7 +140,7 @@ func finite(box [4]float32) bool {
 	return true
 }
 
-// counts counts unusual samples and objects, for notes. The zero value is ready.
+// counts counts unusual samples and objects, for notes. The zero value is ready. mu guards all counts: the packer's workers add to them.
 type counts struct {
 	mu sync.Mutex
 	of map[string]*count // keyed by the singular
@@ -153,7 +153,7 @@ type count struct {
 	example string // the first key in sorted order, which does not depend on the goroutines
 }
 
-func (c *counts) add(singular, plural, key string, n int, ways ...remedy.Remedy) {
+func (c *counts) add(singular, plural, key string, ways ...remedy.Remedy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
@@ -164,7 +164,7 @@ func (c *counts) add(singular, plural, key string, n int, ways ...remedy.Remedy)
 		one = &count{plural: plural, example: key, ways: ways}
 		c.of[singular] = one
 	}
-	one.n += n
+	one.n++
 	one.example = min(one.example, key)
 }
 

@@ -47,7 +47,7 @@ func (v *Values) addObjects(m *Objects, files *Beside, missing [2]string, parse 
 			}
 		case errors.Is(err, fs.ErrNotExist):
 			if err = nil; missing[0] != "" {
-				v.counts.add(missing[0], missing[1], key, 1)
+				v.counts.add(missing[0], missing[1], key)
 			}
 		}
 		return objects, err
@@ -140,7 +140,7 @@ func (v *Values) checkSize(key string, image []byte, w, h int) error {
 	turned := imagefile.Orientation(image)
 	if turned > 1 {
 		v.counts.add("image has an EXIF orientation, which is not followed, as Pillow does not; look whether its boxes or mask fit",
-			"images have an EXIF orientation, which is not followed, as Pillow does not; look whether their boxes or masks fit", key, 1)
+			"images have an EXIF orientation, which is not followed, as Pillow does not; look whether their boxes or masks fit", key)
 	}
 	if v.Declared == nil {
 		return nil
@@ -162,7 +162,7 @@ type Masks struct {
 	options dataset.TargetOptions
 }
 
-// NewMasks makes masks whose labels have these names; nil if they have none.
+// NewMasks makes values of masks. classes name their labels; nil: the labels have no names.
 func NewMasks(classes []string, o dataset.TargetOptions) *Masks {
 	return &Masks{shard.Field{Name: maskName, Type: shard.Mask, Classes: classes}, o}
 }

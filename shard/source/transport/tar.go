@@ -248,7 +248,7 @@ func (s *Stream) Read(key string, _ []byte) ([]byte, error) {
 
 func (s *Stream) AppendFields(_ []byte, key string) ([]byte, error) { return s.Read(key, nil) }
 
-// TarFiles is the transport of files in tars.
+// TarFiles is the transport of the members of tars, one tar after the other.
 type TarFiles struct {
 	Stream
 	Paths []string
