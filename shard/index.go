@@ -59,8 +59,8 @@ const (
 	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
-// imageLocation says where an image goes, as it lies in the table: it is bytes [at, at+length) of the shard. What follows it there begins at
-// byte rest of the file.
+// imageLocation is an entry of the table: the image is bytes [at, at+length) of the shard, and what follows it there begins at byte rest of
+// the file.
 type imageLocation struct {
 	at, rest int64
 	length   uint32
@@ -154,7 +154,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	return c.Cached(f, f.path, fmt.Sprintf("%s %s with images of %s %s", own.Origin(), identity, m.Source, m.SHA256)), nil
 }
 
-// object returns the open file of the object that holds an image. The caller calls done after the read: it closes the file of one image alone.
+// object returns the open file of the object that holds an image. done, to call after the read, closes a file of one image alone.
 func (s *indexedStorage) object(p *imageLocation) (f openObject, done func(), err error) {
 	done = func() {}
 	s.mu.RLock()

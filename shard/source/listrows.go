@@ -305,7 +305,8 @@ func (l *listFile) key(file string, line int) (string, error) {
 	below, inside := strings.CutPrefix(file, strings.TrimSuffix(root, "/")+"/")
 	switch {
 	case file == "":
-		return "", l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Or(remedy.Path).Because(errNoColumn)
+		return "", l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Because(errNoColumn).Or(
+			remedy.Path)
 	case inside:
 		file = below
 	case strings.Contains(file, "://"):

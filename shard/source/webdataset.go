@@ -273,7 +273,8 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 			}
 			if err := json.Unmarshal([]byte(text), &all); err != nil {
 				if name == infoNames[0] {
-					return nil, transport.Refuse(file, "cannot be read as timm's description of the tars: correct or remove it").Because(err)
+					return nil, transport.Refuse(file, "cannot be read as timm's description of the tars: correct or remove it").
+						Because(err)
 				}
 				continue
 			}

@@ -76,8 +76,8 @@ func OpenZip(name string) (t *ZipTree, err error) {
 	}()
 	list, err := zip.NewReader(file, size)
 	if err != nil {
-		return nil, Refuse(name, "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, "+
-			"or the download is incomplete").Because(err)
+		return nil, Refuse(name, "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is "+
+			"damaged, or the download is incomplete").Because(err)
 	}
 	for _, f := range list.File {
 		clean, err := checkZipMember(f, uint64(size))
