@@ -106,10 +106,9 @@ type openObject struct {
 }
 
 // newIndexedStorage returns the storage of the shards of an index. It reads the list of objects.
-func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
+func newIndexedStorage(files storage.Storage, m *Manifest) (_ storage.Storage, err error) {
 	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, files: map[string]*indexedFile{},
 		open: map[uint32]openObject{}}
-	var err error
 	if s.source, err = files.Source(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
@@ -188,15 +187,14 @@ func (s *indexedStorage) object(p *imageLocation) (f openObject, done func(), er
 	return f, done, nil
 }
 
-func (s *indexedStorage) Close() error {
+func (s *indexedStorage) Close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
 	for _, f := range s.open {
-		errs = append(errs, f.Close())
+		err = errors.Join(err, f.Close())
 	}
 	s.open = map[uint32]openObject{}
-	return errors.Join(errs...)
+	return err
 }
 
 func (s *indexedStorage) readObject(p *imageLocation, buf []byte, skip int64) error {
@@ -450,9 +448,8 @@ type objectLines struct {
 }
 
 // readObjects reads the list of an index and checks its SHA-256, sum.
-func readObjects(files storage.Storage, sum string) (*objectLines, error) {
-	l := &objectLines{path: storage.Join(files.String(), ObjectsName)}
-	var err error
+func readObjects(files storage.Storage, sum string) (l *objectLines, err error) {
+	l = &objectLines{path: storage.Join(files.String(), ObjectsName)}
 	l.data, err = files.ReadFile(ObjectsName, objectsMax, func(data []byte) error {
 		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != sum {
 			return corrupt(l.path, "file", 0, fmt.Errorf("SHA-256 %s, the manifest says %.64s", got, sum))

@@ -168,8 +168,7 @@ func (s *setInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	return s.set.Manifest().Classes, sortItems(b.path, s.items)
 }
 
-func (s *setInput) next(im *inFlight) error {
-	var err error
+func (s *setInput) next(im *inFlight) (err error) {
 	if im.index, err = s.take(im); err == nil {
 		s.reject(im)
 	}

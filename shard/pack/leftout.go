@@ -83,10 +83,9 @@ func ReadRejects(dir string, fn func(Reject)) error {
 	return readRejects(r, storage.Join(dir, shard.RejectsName), fn)
 }
 
-func readRejects(r io.Reader, path string, fn func(Reject)) error {
+func readRejects(r io.Reader, path string, fn func(Reject)) (err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, rejectBytesMax)
-	var err error
 	n := 0
 	for ; err == nil && lines.Scan(); n++ {
 		var line struct {

@@ -56,9 +56,8 @@ func (p Part) share(hash uint64) (own bool, at uint64) {
 }
 
 // partsFolder returns the folder of the parts of the set at out.
-func partsFolder(out string) (string, error) {
+func partsFolder(out string) (_ string, err error) {
 	if !storage.IsRemote(out) {
-		var err error
 		if out, err = filepath.Abs(out); err != nil {
 			return "", err
 		}

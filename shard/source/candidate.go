@@ -77,12 +77,9 @@ type tarMember struct {
 }
 
 func lookAt(paths []string, opts dataset.Options) (*candidate, error) {
-	for _, path := range paths {
-		if path == "" {
-			return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
-		}
-	}
 	switch {
+	case slices.Contains(paths, ""):
+		return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
 	case len(paths) > 1:
 		return newFiles(paths, opts)
 	case paths[0] == StandardInput:
@@ -319,19 +316,24 @@ func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.R
 	return c.newFiles("a tar of "+things, t, rule), err
 }
 
-// inTars is the transport of the files in the named tars of a folder, or in the candidate itself. The size of standard input is unknown: 0.
-func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
-	if c.stdin != nil {
-		return &transport.TarFiles{Paths: []string{c.path}, Stdin: c.stdin, Strip: c.strip}, nil
-	}
-	t := &transport.TarFiles{Strip: c.strip}
+// paths are those of files in a folder; without any, it is the candidate's own.
+func (c *candidate) paths(names []string) (paths []string) {
 	for _, name := range names {
-		t.Paths = append(t.Paths, filepath.Join(c.path, name))
+		paths = append(paths, filepath.Join(c.path, name))
 	}
 	if len(names) == 0 {
-		t.Paths = []string{c.path}
+		paths = []string{c.path}
 	}
+	return paths
+}
+
+// inTars is the transport of the files in the named tars of a folder, or in the candidate itself. The size of standard input is unknown: 0.
+func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
+	t := &transport.TarFiles{Paths: c.paths(names), Stdin: c.stdin, Strip: c.strip}
 	for _, path := range t.Paths {
+		if c.stdin != nil {
+			break
+		}
 		info, err := transport.FileSystem{}.Stat(path)
 		if err != nil {
 			return nil, err

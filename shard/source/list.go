@@ -177,11 +177,10 @@ func (c *candidate) openListFile(p listLocation) (splits []*dataset.Split, err e
 }
 
 // resolve turns the texts in the rows into labels, once all are read.
-func (l *listFile) resolve() error {
+func (l *listFile) resolve() (err error) {
 	if len(l.rows) == 0 {
 		return transport.Refuse(l.File, "names no images")
 	}
-	var err error
 	if l.names, err = labelrule.FindClassNames(l.Tree, []string{filepath.Dir(l.File)}, l.opts); err != nil {
 		return err
 	}

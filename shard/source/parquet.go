@@ -46,7 +46,7 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
-		s, err := newParquetSplit(c, []string{c.path})
+		s, err := newParquetSplit(c, nil)
 		return []*dataset.Split{s}, err
 	}
 	names, _ := c.filter(namedParquet)
@@ -68,13 +68,7 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	case c.tree != transport.Tree(transport.FileSystem{}):
 		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read").Or(transport.Unpack(c.path)...)
 	}
-	return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
-		var paths []string
-		for _, f := range files {
-			paths = append(paths, filepath.Join(c.path, f))
-		}
-		return newParquetSplit(c, paths)
-	})
+	return c.bySplit(names, newParquetSplit)
 }
 
 func namedParquet(name string) bool { return transport.FileKind(name) == transport.ParquetExtension }
@@ -91,8 +85,9 @@ type parquetLayout struct {
 	targets *targets.Values
 }
 
-// newParquetSplit makes the split of some files, whose schemas it reads.
-func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+// newParquetSplit makes the split of some files in a folder, or of the candidate itself, whose schemas it reads.
+func newParquetSplit(c *candidate, files []string) (*dataset.Split, error) {
+	paths := c.paths(files)
 	names, err := labelrule.FindClassNames(transport.FileSystem{}, []string{filepath.Dir(paths[0])}, c.opts)
 	if err != nil {
 		return nil, err

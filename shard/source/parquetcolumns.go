@@ -227,12 +227,9 @@ func parquetFieldType(column parquet.LeafColumn) shard.FieldType {
 }
 
 func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, error) {
-	for _, v := range row {
-		if v.IsNull() {
-			return dst, c.Errorf("is null in the column %q, and every sample has a value of every field", c.Source)
-		}
-	}
 	switch {
+	case slices.ContainsFunc(row, parquet.Value.IsNull):
+		return dst, c.Errorf("is null in the column %q, and every sample has a value of every field", c.Source)
 	case c.Numeric() && (c.Size > 0 || !c.list):
 		texts := make([]string, len(row))
 		for i, v := range row {

@@ -27,9 +27,7 @@ const noResize = "none"
 
 // ParseResize reads "none"; "256", the length of the shorter side; "256x320", height and width; or "max:500", the
 // most that the longer side may have. interpolation is a filter's name, or "" for bilinear. The resampler is the newest.
-func ParseResize(size, interpolation string) (Resize, error) {
-	var s Resize
-	var err error
+func ParseResize(size, interpolation string) (s Resize, err error) {
 	if size == "" || size == noResize {
 		return s, nil
 	}

@@ -146,10 +146,8 @@ func (s *Split) SiblingClasses(classes []string) string {
 
 // OrderClasses sorts classes by name, and those that all are numbers by number.
 func OrderClasses(s *Split, classes []string) []string {
-	for _, name := range classes {
-		if strings.Trim(name, "0123456789") != "" || len(name) > 18 {
-			return classes
-		}
+	if slices.ContainsFunc(classes, func(name string) bool { return strings.Trim(name, "0123456789") != "" || len(name) > 18 }) {
+		return classes
 	}
 	number := func(name string) int {
 		n, _ := strconv.Atoi(name)

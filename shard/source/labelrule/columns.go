@@ -136,7 +136,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	return v.resolveNames(r, path, names)
 }
 
-func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
+func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (_ Resolved, err error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {
 			return r, v.errorf[i]("the class %.60q cannot be used because %s", value, reason)
@@ -159,7 +159,6 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 		return r, nil
 	}
 	slices.Sort(others)
-	var err error
 	r.Note, err = names.chosen(path, len(v.Values)-len(others), others)
 	return r, err
 }

@@ -132,12 +132,7 @@ func (m *Objects) check(one *Object, key string, w, h float32) {
 
 // finite says that all edges of a box are numbers.
 func finite(box [4]float32) bool {
-	for _, x := range box {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(box[:], func(x float32) bool { return math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) })
 }
 
 // counts counts unusual samples and objects, for notes. The zero value is ready. mu guards all counts: the packer's workers add to them.

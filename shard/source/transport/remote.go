@@ -152,21 +152,18 @@ func (FileSystem) Open(p string) (io.ReadCloser, error) {
 	return storage.NewReader(f), err
 }
 
-// versionOf is the date or ETag of a file.
-func versionOf(info fs.FileInfo) string {
-	if o, remote := info.Sys().(storage.Object); remote {
-		return o.Version
-	}
-	return strconv.FormatInt(info.ModTime().UnixNano(), 10)
-}
-
 // Pinned is Item.Pin of a file by its path.
-func Pinned(p string) (size int64, version string, err error) {
-	info, err := FileSystem{}.Stat(p)
+func Pinned(p string) (size int64, version string, err error) { return pinned(FileSystem{}.Stat(p)) }
+
+// pinned returns the size of a file, and its date or ETag.
+func pinned(info fs.FileInfo, err error) (size int64, version string, _ error) {
 	if err != nil {
 		return 0, "", err
 	}
-	return info.Size(), versionOf(info), nil
+	if o, remote := info.Sys().(storage.Object); remote {
+		return info.Size(), o.Version, nil
+	}
+	return info.Size(), strconv.FormatInt(info.ModTime().UnixNano(), 10), nil
 }
 
 // remoteInfo describes a name behind a network. A folder's size is -1.

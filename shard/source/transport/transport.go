@@ -60,10 +60,7 @@ func (f *Item) Pin() (size int64, version string, err error) {
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		info, err = f.tree.Stat(at)
 	}
-	if err != nil {
-		return 0, "", err
-	}
-	return info.Size(), versionOf(info), nil
+	return pinned(info, err)
 }
 
 // Object is the tar that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar.
