@@ -17,8 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// copiesUnderWay is how many files are copied at a time.
-const copiesUnderWay = 4
+const copiesUnderWay = 4 // how many files are copied at a time
 
 // RejectsName is a file of a set that its manifest does not list. It names the files left out, {"key":…,"bytes":…,"reason":…} in each
 // line, ordered as the samples would have been. If no file was left out, it does not exist.

@@ -31,12 +31,9 @@ const (
 
 // Limits of fields.
 const (
-	// fieldsMax bounds the fields of a set.
-	fieldsMax = 64
-	// FieldSizeMax bounds the numbers of a vector.
-	FieldSizeMax = 1 << 16
-	// fieldNameBytesMax bounds the name of a field.
-	fieldNameBytesMax = 64
+	fieldsMax         = 64      // bounds the fields of a set
+	FieldSizeMax      = 1 << 16 // bounds the numbers of a vector
+	fieldNameBytesMax = 64      // bounds the name of a field
 	// fieldClassesMax bounds the classes of a target, and fieldColumnsMax the numbers of an object.
 	fieldClassesMax = 1 << 16
 	fieldColumnsMax = 16

@@ -69,14 +69,10 @@ const (
 // Limits. A writer refuses what exceeds them; a reader calls a file that claims more corrupt, so
 // that a hostile file can't make it allocate without bound.
 const (
-	// PartitionsMax is the most partitions that a set can have.
-	PartitionsMax = 1 << 16
-	// RecordBytesMax bounds the image, aux and field bytes of one record.
-	RecordBytesMax = 1 << 30
-	// keyBytesMax bounds one key.
-	keyBytesMax = 4096
-	// ShardSamplesMax bounds the samples of one shard file.
-	ShardSamplesMax = 1 << 20
+	PartitionsMax   = 1 << 16 // the most partitions that a set can have
+	RecordBytesMax  = 1 << 30 // bounds the image, aux and field bytes of one record
+	keyBytesMax     = 4096    // bounds one key
+	ShardSamplesMax = 1 << 20 // bounds the samples of one shard file
 
 	keyBlobBytesMax  = 1 << 28
 	headerBytesMax   = 1 << 20

@@ -15,8 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
-const openParallel = 16
+const openParallel = 16 // how many shards are opened at a time: opening waits for the disk, not for the CPU
 
 // OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; Found.Open accepts damaged ones. It reads
 // and checks the entries of every shard, but no key and no record. The error is or wraps *DamagedPartitionError, *CorruptError or

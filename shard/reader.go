@@ -31,10 +31,9 @@ type reader struct {
 // SlackBytes readable bytes after each of them: Image[:len(Image)+SlackBytes] is in range.
 type Record struct {
 	Entry
-	Image []byte
-	Aux   []byte
-	// Fields holds the values of the set's fields, which Fields.Split takes apart.
-	Fields []byte
+	Image  []byte
+	Aux    []byte
+	Fields []byte // the values of the set's fields, which Fields.Split takes apart
 }
 
 // makeRecord divides the bytes of an entry's record.

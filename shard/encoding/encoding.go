@@ -12,15 +12,13 @@ import (
 
 // A Method is an encoding without values for its parameters.
 type Method struct {
-	Name    string // name in text and on the command line
-	OnDisk  string // name in manifests; it never changes
-	Summary string // how images are stored, in a few words for help
-	// Lossless says that images are decoded once and stored without loss: the default for small images, and for repacking.
-	Lossless bool
+	Name     string // name in text and on the command line
+	OnDisk   string // name in manifests; it never changes
+	Summary  string // how images are stored, in a few words for help
+	Lossless bool   // images are decoded once and stored without loss: the default for small images, and for repacking
 	// Parse reads the parameters that a manifest keeps.
-	Parse func(params json.RawMessage) (Encoding, error)
-	// Options are the parameters that people choose. No two methods share the name of an option.
-	Options []Option
+	Parse   func(params json.RawMessage) (Encoding, error)
+	Options []Option // the parameters that people choose. No two methods share the name of an option.
 	// New makes an encoding from values of the options; missing ones have their defaults. small means that the source's images are
 	// small, and keep their size by default.
 	New func(values map[string]string, small bool) (Encoding, error)
@@ -64,8 +62,7 @@ type Worker interface {
 // Scratch is memory that an Encode may fill; it stays untouched until the sample is written.
 type Scratch struct {
 	Image, Aux []byte
-	// Repaired is set by Encode: the damage in the file that was repaired by libjpeg's rules, or nil.
-	Repaired error
+	Repaired   error // set by Encode: the damage in the file that was repaired by libjpeg's rules, or nil
 }
 
 // NewWorker returns a worker of e that turns panics into errors: one hostile file must not end a build of hours. After a panic the

@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	// imagesPerWorker is how many images are in flight for each worker, so that a large one holds up nobody.
-	imagesPerWorker = 8
-	// keptBytesMax is the largest buffer kept for the next image.
-	keptBytesMax = 4 << 20
+	imagesPerWorker = 8       // how many images are in flight for each worker, so that a large one holds up nobody
+	keptBytesMax    = 4 << 20 // the largest buffer kept for the next image
 )
 
 // A builder takes every item of its input through the workers into the set or the list of rejects.

@@ -44,18 +44,16 @@ import (
 
 // Options say how to build a set.
 type Options struct {
-	Partitions int    // partitions; 0 means 1
-	Seed       uint64 // seed of the order
-	ShardBytes int64  // the size of a shard; 0 means shard.ShardBytesDefault
-	Jobs       int    // workers; 0 means one for each CPU
-	Strict     bool   // fail when a file cannot be read as an image
-	Replace    bool   // replace an existing set
-	Index      bool   // make an index: the images stay where they are
-	Part       Part   // pack this share only, for Merge; of BuildAll only
-	// Encoding says how images are stored; nil means the files' own bytes.
-	Encoding encoding.Encoding
-	// Select chooses samples; the options of the source must have it too.
-	Select dataset.Selection
+	Partitions int               // partitions; 0 means 1
+	Seed       uint64            // seed of the order
+	ShardBytes int64             // the size of a shard; 0 means shard.ShardBytesDefault
+	Jobs       int               // workers; 0 means one for each CPU
+	Strict     bool              // fail when a file cannot be read as an image
+	Replace    bool              // replace an existing set
+	Index      bool              // make an index: the images stay where they are
+	Part       Part              // pack this share only, for Merge; of BuildAll only
+	Encoding   encoding.Encoding // how images are stored; nil means the files' own bytes
+	Select     dataset.Selection // chooses samples; the options of the source must have it too
 	// Warn gets probable mistakes before anything is packed; may be nil.
 	Warn func(string)
 	// Progress is called often, from one goroutine at a time; may be nil.
@@ -94,8 +92,7 @@ type Progress struct {
 	Images   int   // so far in this stage
 	Bytes    int64 // size of the images, so far in this stage
 	Rejected int
-	// Total is what Images or (StageRead) Bytes will be in the end; 0 when unknown. For compressed tars it is a guess.
-	Total int64
+	Total    int64 // what Images or (StageRead) Bytes will be in the end; 0 when unknown. For compressed tars it is a guess.
 }
 
 // A Summary describes a finished build.
@@ -309,8 +306,7 @@ func liesIn(path, folder string) bool {
 	}
 }
 
-// builtShardBytes is an entry in a manifest's Built, for Merge.
-const builtShardBytes = "shard_bytes"
+const builtShardBytes = "shard_bytes" // an entry in a manifest's Built, for Merge
 
 // built are the options that a set's content depends on, for its manifest.
 func (o *Options) built() map[string]string {

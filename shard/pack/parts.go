@@ -124,8 +124,7 @@ func (l *partChoice) takes(it *transport.Item) (bool, error) {
 	return own, l.digest.Add(l.split, it)
 }
 
-// listingKeys begins a listing: the number of samples and rejects of the source.
-const listingKeys = "%d keys, "
+const listingKeys = "%d keys, " // begins a listing: the number of samples and rejects of the source
 
 // listing is the digest of all samples, after the walk.
 func (l *partChoice) listing() string {

@@ -23,11 +23,9 @@ const (
 	// spoolFileBytesDefault is the size of a spool file. It bounds the keys in memory, and keeps reads out of order close together.
 	spoolFileBytesDefault = 256 << 20
 	spoolFilesMax         = 512
-	// spoolFilesUnsized are for what nobody knows the size of, as standard input.
-	spoolFilesUnsized = 128
-	// spoolBufferBytes times spoolFilesMax is the memory that spooling takes.
-	spoolBufferBytes = 128 << 10
-	spoolHeaderBytes = 20
+	spoolFilesUnsized     = 128       // for what nobody knows the size of, as standard input
+	spoolBufferBytes      = 128 << 10 // times spoolFilesMax is the memory that spooling takes
+	spoolHeaderBytes      = 20
 )
 
 // spoolInput is the samples of tars. gather spreads them over spool files, each for one range of hashes. A spool file has

@@ -19,11 +19,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// tarMembersMax bounds the members of a tar that are read to detect its format.
-const tarMembersMax = 1 << 16
+const tarMembersMax = 1 << 16 // bounds the members of a tar that are read to detect its format
 
-// sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset.
-const sniffedMembersMax = 8
+const sniffedMembersMax = 8 // how many files of a tar, from its front, tell whether it is of WebDataset
 
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {

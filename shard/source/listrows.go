@@ -24,15 +24,13 @@ import (
 )
 
 const (
-	// listLineBytesMax bounds a line of a list.
-	listLineBytesMax = 1 << 20
-	// listHeadBytes is the size of a file's beginning that tells its form.
-	listHeadBytes   = 64 << 10
-	listPathColumn  = "path"
-	hubPathColumn   = "file_name" // Hugging Face's imagefolder has it
-	listLabelColumn = "label"
-	listSplitColumn = "split" // train, val or test
-	byteOrderMark   = "\ufeff"
+	listLineBytesMax = 1 << 20  // bounds a line of a list
+	listHeadBytes    = 64 << 10 // the size of a file's beginning that tells its form
+	listPathColumn   = "path"
+	hubPathColumn    = "file_name" // Hugging Face's imagefolder has it
+	listLabelColumn  = "label"
+	listSplitColumn  = "split" // train, val or test
+	byteOrderMark    = "\ufeff"
 	// tinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
 	tinyAnnotations = "val_annotations.txt"
 )
@@ -120,8 +118,7 @@ type listColumns struct {
 	fields             []int
 }
 
-// errNoColumn says that a list lacks the paths or the labels.
-var errNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported)
+var errNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported) // a list lacks the paths or the labels
 
 func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	names = slices.Clone(names)

@@ -151,8 +151,7 @@ func (c *candidate) besideFiles(folder, part string) (*transport.TreeFiles, erro
 	return files, err
 }
 
-// sniffedImagesMax bounds the images whose targets are looked for.
-const sniffedImagesMax = 64
+const sniffedImagesMax = 64 // bounds the images whose targets are looked for
 
 // endOf tells by the first images how their files of targets are called: the image's name with this end. It is "" if they have none.
 func endOf(files *transport.TreeFiles, keys []string, ends ...string) string {
@@ -168,8 +167,7 @@ func endOf(files *transport.TreeFiles, keys []string, ends ...string) string {
 	return ""
 }
 
-// ade20kNames is ADE20K's list of classes: a header, and lines of a number, three counts and names.
-const ade20kNames = "objectInfo150.txt"
+const ade20kNames = "objectInfo150.txt" // ADE20K's list of classes: a header, and lines of a number, three counts and names
 
 // maskClasses are the names of the labels of masks: ADE20K's, or these.
 func (c *candidate) maskClasses(classes []string) []string {
@@ -232,8 +230,7 @@ func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split,
 	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v), nil
 }
 
-// splitOrder is the order of splits: classes of the first are those of the others.
-var splitOrder = []string{"train", "trainval", "val", "test", ""}
+var splitOrder = []string{"train", "trainval", "val", "test", ""} // the order of splits: classes of the first are those of the others
 
 // chosen are the splits of a source that the options choose: all, or one of several.
 func chosen[T any](c *candidate, splits map[string]T) (map[string]T, error) {

@@ -76,13 +76,12 @@ func namedParquet(name string) bool { return transport.FileKind(name) == transpo
 // parquetLayout is the files of one split.
 type parquetLayout struct {
 	transport.Stream
-	paths  []string
-	first  *parquetFile // the first of them, closed; its schema stays in memory
-	names  labelrule.ClassNames
-	opts   dataset.Options
-	fields []dataset.Field
-	// targets are those of the rows; nil if they have none.
-	targets *targets.Values
+	paths   []string
+	first   *parquetFile // the first of them, closed; its schema stays in memory
+	names   labelrule.ClassNames
+	opts    dataset.Options
+	fields  []dataset.Field
+	targets *targets.Values // those of the rows; nil if they have none
 }
 
 // newParquetSplit makes the split of some files in a folder, or of the candidate itself, whose schemas it reads.
@@ -206,13 +205,12 @@ func (l *parquetLayout) addTargets(key string, r *parquetRow) error {
 
 // parquetRow is one row. The fields are valid until the next one is read.
 type parquetRow struct {
-	image  []byte
-	path   string
-	reason string // why there is no image
-	label  string // "": none
-	fields []byte
-	// invalid is the error of a field whose value cannot be used.
-	invalid error
+	image   []byte
+	path    string
+	reason  string // why there is no image
+	label   string // "": none
+	fields  []byte
+	invalid error // the error of a field whose value cannot be used
 	// objects are those of the row, or the error why they cannot be read.
 	objects    targets.Sample
 	objectsErr error

@@ -15,10 +15,8 @@ import (
 // that much memory.
 
 const (
-	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
-	parquetFooterBytesMax = 64 << 20
-	// parquetHeaderBytesMax bounds the header of a page, which may hold a smallest and a largest value.
-	parquetHeaderBytesMax = 64 << 10
+	parquetFooterBytesMax = 64 << 20 // bounds a file's metadata, which are held in memory
+	parquetHeaderBytesMax = 64 << 10 // bounds the header of a page, which may hold a smallest and a largest value
 	// parquetPageFree bounds the bytes and the values of an unpacked page, plus parquetPageRatio for each of its packed bytes.
 	parquetPageFree  = 8 << 20
 	parquetPageRatio = 1000

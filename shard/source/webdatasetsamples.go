@@ -26,11 +26,9 @@ import (
 )
 
 const (
-	// labelBytesMax bounds the file of a label.
-	labelBytesMax = 64
-	imageKeyHint  = "; if this is a mask or the like, name the images' extension by --image-key"
-	// extensionsNotedMax bounds the extensions of left-out members in the note.
-	extensionsNotedMax = 8
+	labelBytesMax      = 64 // bounds the file of a label
+	imageKeyHint       = "; if this is a mask or the like, name the images' extension by --image-key"
+	extensionsNotedMax = 8 // bounds the extensions of left-out members in the note
 )
 
 // wdsLayout is the tars of one split.
@@ -45,13 +43,12 @@ type wdsLayout struct {
 
 // wdsSample is a sample, as far as it has been read.
 type wdsSample struct {
-	key     string
-	image   *transport.Item // nil before it is read
-	content *bytes.Buffer   // the image, which may stand before its label
-	label   int32           // -1 before it is read
-	none    bool            // the JSON gives null or a negative label: no class
-	// unlabelled says that the label is missing, and that this is not a fault.
-	unlabelled bool
+	key        string
+	image      *transport.Item   // nil before it is read
+	content    *bytes.Buffer     // the image, which may stand before its label
+	label      int32             // -1 before it is read
+	none       bool              // the JSON gives null or a negative label: no class
+	unlabelled bool              // the label is missing, and this is not a fault
 	members    map[string][]byte // those with the label and the fields, by extension
 }
 
@@ -362,8 +359,7 @@ func (n wdsNames) wanted(extension string) bool {
 		slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
 }
 
-// maskMembers are the extensions of masks beside images, from the first dot on.
-var maskMembers = []string{"mask.png", "seg.png", "segmentation.png"}
+var maskMembers = []string{"mask.png", "seg.png", "segmentation.png"} // the extensions of masks beside images, from the first dot on
 
 // maskKey is the key of the sample that a member is the mask of; "" for another member.
 func maskKey(name string) string {
@@ -382,8 +378,7 @@ func (n wdsNames) isImage(extension string) bool {
 	return imagefile.HasExtension(extension)
 }
 
-// memberBytesMax bounds a member that fields are made of.
-const memberBytesMax = 16 << 20
+const memberBytesMax = 16 << 20 // bounds a member that fields are made of
 
 // fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of
 // json.score.

@@ -30,8 +30,7 @@ var Method = encoding.Method{
 
 const name = "coefficients"
 
-// growthMax is how many times the bytes of a file its record may have, in tenths; a larger one is not worth its reading.
-const growthMax = 13
+const growthMax = 13 // how many times the bytes of a file its record may have, in tenths; a larger one is not worth its reading
 
 // Encoding implements [encoding.Encoding]. What does not depend on the form of a record, it has from [original.Encoding].
 type Encoding struct{ original.Encoding }
@@ -58,8 +57,7 @@ func (d *decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 
 func (d *decoder) DecodeTo(transform.Output, image.Rectangle) (bool, error) { return false, nil }
 
-// decoders are for files, restored one at a time.
-var decoders = sync.Pool{New: func() any { return coefficients.NewDecoder(kernel.Active()) }}
+var decoders = sync.Pool{New: func() any { return coefficients.NewDecoder(kernel.Active()) }} // for files, restored one at a time
 
 func (Encoding) File(r *shard.Record) ([]byte, error) {
 	if r.Format != imagefile.Encoded {

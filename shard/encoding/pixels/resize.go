@@ -15,12 +15,9 @@ type Resize struct {
 	// Height and Width are the size in pixels, as in [transform.Resize]: a Width of 0 means that Height is the length of the
 	// shorter side. Both are 0 if LongMax says the size, or nothing does.
 	Height, Width int
-	// LongMax is the limit of the longer side, in pixels; smaller images stay as they are. 0: no bound.
-	LongMax int
-	// Interpolation is the filter.
-	Interpolation resample.Filter
-	// Resampler says which releases of Pillow the resize has the bits of; the zero value is the newest.
-	Resampler resample.Algorithm
+	LongMax       int                // the limit of the longer side, in pixels; smaller images stay as they are. 0: no bound.
+	Interpolation resample.Filter    // the filter
+	Resampler     resample.Algorithm // which releases of Pillow the resize has the bits of; the zero value is the newest
 }
 
 const noResize = "none"

@@ -15,13 +15,11 @@ import (
 
 // Labels are the classes of a split and the labels of its items.
 type Labels struct {
-	Classes []string
-	Of      []int32 // maps an Item.Label to its label; empty: it is the label
-	// Folders says that each class is a folder or a tar, and so is known to be there.
-	Folders bool
-	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
-	Numbered bool
-	Texts    bool // the classes are the labels' own texts, in sorted order: no number means one
+	Classes  []string
+	Of       []int32 // maps an Item.Label to its label; empty: it is the label
+	Folders  bool    // each class is a folder or a tar, and so is known to be there
+	Numbered bool    // the classes are called by their labels only: the names that another split has for these labels are better
+	Texts    bool    // the classes are the labels' own texts, in sorted order: no number means one
 }
 
 // ClassIndex maps classes to their labels.

@@ -20,9 +20,8 @@ type Field struct {
 	shard.Field // Type may be empty: the source says it
 	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY",
 	// "txt".
-	Source string
-	// Multihot says that the source lists the positions of the ones in a vector: [2, 5] for 0 0 1 0 0 1.
-	Multihot bool
+	Source   string
+	Multihot bool // the source lists the positions of the ones in a vector: [2, 5] for 0 0 1 0 0 1
 }
 
 // FieldTypes lists the possible TYPEs for messages.

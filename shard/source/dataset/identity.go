@@ -171,8 +171,7 @@ func (s *Selection) Takes(key string) bool {
 	return (s.only.keys == nil || s.only.has(key)) && !s.exclude.has(key)
 }
 
-// keysNamed is how many of the samples' keys a message shows as examples.
-const keysNamed = 3
+const keysNamed = 3 // how many of the samples' keys a message shows as examples
 
 // Missed says that no sample has a key of those to take, and what keys there are; otherwise "".
 func (s *Selection) Missed() string {

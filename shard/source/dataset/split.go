@@ -20,41 +20,27 @@ import (
 
 // Options decide what the data cannot tell.
 type Options struct {
-	// Split chooses one of several splits, or names the only one instead of the name that the path suggests.
-	Split string
+	Split string // chooses one of several splits, or names the only one instead of the name that the path suggests
 	// Classes is a file with the name of a class in each line, label 0 first, for labels that are numbers. Empty looks for classes.txt or
 	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For
 	// class folders and tars it selects the classes and gives their order.
 	Classes string
 	// Label is the column of the labels in a parquet file or a list; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON
 	// of WebDataset's samples.
-	Label string
-	// ImageKey is the extension of images in WebDataset's samples, from the first dot on; empty takes any image.
-	ImageKey string
-	// Path is the column of the images' paths in a list; empty takes "path" or "file_name".
-	Path string
-	// Images is the folder where the paths of a list begin; empty takes the list's own folder.
-	Images string
-	// Stdin is read for the path StandardInput.
-	Stdin io.Reader
-	// ClassesFrom is the level of the class folders below the path, from 1; 0 means 1.
-	ClassesFrom int
-	// ClassOrder is the order of classes if all are numbers; "" means ClassOrderNumeric.
-	ClassOrder string
-	// ForceClasses accepts classes that look like a mistake.
-	ForceClasses bool
-	// AllowTruncated accepts tars without their end.
-	AllowTruncated bool
-	// Fields are the values of each sample beside its label. Those of a Split have types.
-	Fields []Field
-	// Test takes test images too. Their labels are unknown: -1.
-	Test bool
-	// NoLabels takes all images without labels: the labels are -1, and there are no classes.
-	NoLabels bool
-	// Select chooses samples by their keys.
-	Select Selection
-	// Targets are the options of boxes and masks.
-	Targets TargetOptions
+	Label          string
+	ImageKey       string        // the extension of images in WebDataset's samples, from the first dot on; empty takes any image
+	Path           string        // the column of the images' paths in a list; empty takes "path" or "file_name"
+	Images         string        // the folder where the paths of a list begin; empty takes the list's own folder
+	Stdin          io.Reader     // read for the path StandardInput
+	ClassesFrom    int           // the level of the class folders below the path, from 1; 0 means 1
+	ClassOrder     string        // the order of classes if all are numbers; "" means ClassOrderNumeric
+	ForceClasses   bool          // accepts classes that look like a mistake
+	AllowTruncated bool          // accepts tars without their end
+	Fields         []Field       // the values of each sample beside its label. Those of a Split have types.
+	Test           bool          // takes test images too. Their labels are unknown: -1.
+	NoLabels       bool          // takes all images without labels: the labels are -1, and there are no classes
+	Select         Selection     // chooses samples by their keys
+	Targets        TargetOptions // the options of boxes and masks
 }
 
 // Orders of classes if all are numbers.
@@ -73,15 +59,12 @@ type Layout interface {
 
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
 type Split struct {
-	Name string // "train", "val" or what the path or Options suggest
-	Path string // the folder or tar
-	// Output is the default folder of the packed set: "/data/train-shards" for "/data/train".
-	Output string
-	// Format describes the layout in words, such as "a folder of class folders".
-	Format string
+	Name   string // "train", "val" or what the path or Options suggest
+	Path   string // the folder or tar
+	Output string // the default folder of the packed set: "/data/train-shards" for "/data/train"
+	Format string // describes the layout in words, such as "a folder of class folders"
 
-	// LabelFiles are files beside tars that labels or classes come from, and the file that lists all objects.
-	LabelFiles []string
+	LabelFiles []string // files beside tars that labels or classes come from, and the file that lists all objects
 
 	Kind    *Kind
 	Options Options
@@ -253,8 +236,7 @@ type Preview struct {
 	Classes []string
 	Samples []PreviewSample
 	Notes   []string
-	// Refused is the reason why the split cannot be packed as it is; nil if no fault was seen.
-	Refused error
+	Refused error // the reason why the split cannot be packed as it is; nil if no fault was seen
 }
 
 // PreviewSample is one of the first samples.
@@ -321,10 +303,8 @@ type Kind struct {
 	Forms  []string
 	Labels string
 
-	// Takes lists the flags for some kinds only that this kind takes.
-	Takes []string
-	// TestLabelled says that test images have labels, so that they are a split like the others.
-	TestLabelled bool
+	Takes        []string // lists the flags for some kinds only that this kind takes
+	TestLabelled bool     // test images have labels, so that they are a split like the others
 	// Decoded says that images are best packed decoded and in their own size: they are so small that files save nothing and resizing
 	// gains nothing.
 	Decoded bool

@@ -22,10 +22,8 @@ import (
 const ClassesFromMax = 16
 
 const (
-	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
-	foldersNotedMax = 8
-	// filesSniffedMax bounds the files that are looked into before a class is taken to have no image.
-	filesSniffedMax = 100
+	foldersNotedMax = 8   // how many folders within a class are remembered: it takes two to see that they may be the classes
+	filesSniffedMax = 100 // bounds the files that are looked into before a class is taken to have no image
 	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as
 	// ImageNet-100.
 	wnidsMissingMax = 99

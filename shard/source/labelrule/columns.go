@@ -20,12 +20,9 @@ import (
 )
 
 const (
-	// NoLabel is the label of a sample without a class.
-	NoLabel = -1
-	// LeftOutLabel is the label of a sample with a class outside --classes.
-	LeftOutLabel = -2
-	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
-	numberedClassesMax = 1 << 20
+	NoLabel            = -1      // the label of a sample without a class
+	LeftOutLabel       = -2      // the label of a sample with a class outside --classes
+	numberedClassesMax = 1 << 20 // bounds the labels, and so the list of classes that one hostile label can ask for
 )
 
 // WholeNumber reads a number as a label: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.

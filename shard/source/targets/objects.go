@@ -30,8 +30,7 @@ const (
 	truncatedName = "truncated"
 )
 
-// numbersMax bounds the columns of objects here.
-const numbersMax = 2
+const numbersMax = 2 // bounds the columns of objects here
 
 // An Object is one object of an image.
 type Object struct {
@@ -44,8 +43,7 @@ type Object struct {
 type Objects struct {
 	Field   shard.Field
 	Options dataset.TargetOptions
-	// Scanned says that the classes are all names that were found, in sorted order, so that those of other splits may join them.
-	Scanned bool
+	Scanned bool // the classes are all names that were found, in sorted order, so that those of other splits may join them
 	index   map[string]int64
 	counts  counts
 }

@@ -17,12 +17,10 @@ import (
 
 const (
 	ParquetExtension = ".parquet"
-	// LabelExtension is that of a label beside an image, as WebDataset has it.
-	LabelExtension = "cls"
+	LabelExtension   = "cls" // the extension of a label beside an image, as WebDataset has it
 )
 
-// keyBytesMax bounds keys. Linux allows paths of this length.
-const keyBytesMax = 4096
+const keyBytesMax = 4096 // bounds keys. Linux allows paths of this length.
 
 // Junk says that a file or folder of this name is not part of any dataset: hidden, or left there by an operating system or a NAS.
 func Junk(name string) bool {
@@ -108,8 +106,7 @@ func FolderSplit(name string) string {
 	return splitNames[strings.TrimPrefix(strings.ToLower(name), "imagenet21k_")]
 }
 
-// capitals are where words begin in TrainImages.
-var capitals = regexp.MustCompile(`([a-z])([A-Z])`)
+var capitals = regexp.MustCompile(`([a-z])([A-Z])`) // where words begin in TrainImages
 
 // NamedSplit is the split that some word of a path's last name says, as train2017, cars_train, training_set or TestSet; "": none.
 func NamedSplit(p string) string {

@@ -56,8 +56,7 @@ func OpenLocal(p, format string) (f *os.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
-// remotes are the open storages, by their roots.
-var remotes sync.Map
+var remotes sync.Map // the open storages, by their roots
 
 // remote returns the storage that a path behind a network lies in, and its name there.
 func remote(p string) (storage.Storage, string, error) {
@@ -73,8 +72,7 @@ func remote(p string) (storage.Storage, string, error) {
 	return kept.(storage.Storage), name, nil
 }
 
-// pins holds the identity of the tars that were opened behind a network, by path, since a tar is opened several times.
-var pins sync.Map
+var pins sync.Map // the identity of the tars that were opened behind a network, by path, since a tar is opened several times
 
 // pin returns what pins a file behind a network, of that storage and name.
 func pin(p string, s storage.Storage, name string) (storage.Object, error) {

@@ -199,8 +199,7 @@ func isTar(head []byte) bool {
 // StdinName is the name of standard input in errors.
 const StdinName = "standard input"
 
-// stdinHeadBytesMax bounds the front of standard input that is kept to detect the format.
-const stdinHeadBytesMax = 64 << 20
+const stdinHeadBytesMax = 64 << 20 // bounds the front of standard input that is kept to detect the format
 
 // Stdin is a stream that can be read once. It keeps the bytes that were peeked at, and reads them again.
 type Stdin struct {

@@ -23,19 +23,15 @@ const ImageBytesMax = 256 << 20
 type Item struct {
 	Key    string // a file's path below the split's root, with forward slashes
 	Folder bool
-	// Reason says why a file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples.
-	Reason string
-	// Size is the number of bytes of Data.
-	Size int64
+	Reason string // why a file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples
+	Size   int64  // the number of bytes of Data
 	// Data is the content if the items are Streamed, valid until the callback returns; otherwise nil, and Read returns the content.
-	Data io.Reader
-	// Offset is where Data begins in the tar's file; -1 if the content does not lie there verbatim.
-	Offset int64
+	Data   io.Reader
+	Offset int64 // where Data begins in the tar's file; -1 if the content does not lie there verbatim
 	// Label is the label already if Labelled; otherwise Split.Label turns it into the label after the walk.
 	Label    int32
 	Labelled bool
-	// Fields holds the values of the fields of a Streamed sample, valid as long as Data; Split.AppendFields returns those of others.
-	Fields []byte
+	Fields   []byte // the values of the fields of a Streamed sample, valid as long as Data; Split.AppendFields returns those of others
 
 	dir, Name string // the folder that it lies in, and its name there
 	tree      Tree   // the folder's tree; nil: it is not in a folder
@@ -111,14 +107,13 @@ type Walk struct {
 
 // FormatError says that a source is malformed, hostile, or in an unknown format. It ends the build: the source should be mended.
 type FormatError struct {
-	Path   string // the folder or tar
-	Entry  string // the name of the tar's entry, or the file
-	Offset int64  // offset in the tar if Entry is its member, otherwise 0
-	Msg    string // the fault and the remedy
-	Err    error  // what caused it, may be nil
-	// Remedies are the ways out that the message ends with.
-	Remedies []remedy.Remedy
-	InPlace  string // the dataset that a program reads in place, which has no flags; "" for imgshard
+	Path     string          // the folder or tar
+	Entry    string          // the name of the tar's entry, or the file
+	Offset   int64           // offset in the tar if Entry is its member, otherwise 0
+	Msg      string          // the fault and the remedy
+	Err      error           // what caused it, may be nil
+	Remedies []remedy.Remedy // the ways out that the message ends with
+	InPlace  string          // the dataset that a program reads in place, which has no flags; "" for imgshard
 }
 
 // Or adds ways out.

@@ -18,8 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
-// folderDepthMax bounds how deep folders are followed.
-const folderDepthMax = 32
+const folderDepthMax = 32 // bounds how deep folders are followed
 
 // devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
@@ -127,8 +126,7 @@ func LooksLikeImage(r io.Reader) bool {
 	return imagefile.Sniff(head[:n]) != imagefile.Unknown
 }
 
-// imageHeadBytes is how many bytes tell an image's format.
-const imageHeadBytes = 12
+const imageHeadBytes = 12 // how many bytes tell an image's format
 
 // PeekImage says that a streamed file begins as an image, and leaves its content whole.
 func (f *Item) PeekImage() bool {
@@ -220,8 +218,7 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped, fn func(*Item) erro
 	return nil
 }
 
-// linesBytesMax bounds a file of lines.
-const linesBytesMax = 64 << 20
+const linesBytesMax = 64 << 20 // bounds a file of lines
 
 // ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end. Errors call the lines
 // by the name what.
@@ -241,8 +238,7 @@ func ReadLines(t Tree, p, what string) (string, error) {
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
-// skippedMax bounds the skipped files and folders in memory.
-const skippedMax = 1000
+const skippedMax = 1000 // bounds the skipped files and folders in memory
 
 // Skipped holds the paths of hidden images, and of folders that are hidden or a system's. torchvision's ImageFolder takes them: a class
 // ".b" then moves all labels after it by one.
