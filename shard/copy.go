@@ -29,9 +29,8 @@ type CopyReport struct {
 	Bytes       int64
 }
 
-// Copy copies a set from a folder or a bucket to another, and compares each file with its checksum on the way. The
-// manifest comes last: before it there is no set. Files that an interrupted Copy has written are kept. progress gets the bytes done
-// and their total; it may be nil.
+// Copy copies a set between folders and buckets, and compares each file with its checksum on the way. The manifest comes last: before it
+// there is no set. Files that an interrupted Copy has written are kept. progress gets the bytes done and the total, unless it is nil.
 func Copy(ctx context.Context, from, to string, progress func(done, total int64)) (report CopyReport, err error) {
 	source, err := storage.At(from)
 	if err != nil {

@@ -176,9 +176,8 @@ func (f Field) checkTarget() error {
 	return nil
 }
 
-// Split appends the value of each field in a record's field bytes to into: all bytes of numbers, little-endian, and the bytes of
-// other values without their length. The error says what contradicts the schema. Split reads nothing outside the given bytes, and
-// each length once.
+// Split appends the value of each field in a record's field bytes to into: all bytes of numbers, little-endian, and the bytes of other
+// values without their length. The error says what contradicts the schema. Split reads only the given bytes, each length once.
 func (f Fields) Split(values []byte, into [][]byte) ([][]byte, error) {
 	rest := values
 	for i := range f {
@@ -264,8 +263,7 @@ func AppendBytes(values, value []byte) []byte {
 	return append(values, value...)
 }
 
-// JSON writes a value, as [Fields.Split] gives it, as JSON: numbers that JSON lacks as text, bytes in base64. An invalid value of the
-// type [JSON] becomes null.
+// JSON writes a value, as [Fields.Split] gives it, as JSON: numbers that JSON lacks as text, bytes in base64, invalid JSON as null.
 func (f Field) JSON(value []byte) []byte {
 	var shown any
 	switch {
@@ -342,8 +340,7 @@ func (c Column) Width() int {
 	return 8
 }
 
-// ReadObjects reads a value into o, whose memory it reuses. Columns are parts of the value. An empty value has no objects: that of a sample
-// that could not be read.
+// ReadObjects reads a value into o, and reuses its memory; Columns are parts of the value. An empty value has no objects.
 func (f Field) ReadObjects(value []byte, o *ObjectValue) error {
 	o.Boxes, o.Labels, o.Columns = o.Boxes[:0], o.Labels[:0], o.Columns[:0]
 	n := 0

@@ -268,8 +268,7 @@ func OrderHash(seed uint64, key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// partitionLen returns how many of n samples lie in a partition of a set with that many partitions. Sample p lies in partition p mod
-// partitions.
+// partitionLen returns how many of n samples lie in a partition: those at the positions p with p mod partitions = partition.
 func partitionLen(n, partitions, partition int) int {
 	return (n - partition + partitions - 1) / partitions
 }

@@ -59,8 +59,7 @@ const (
 	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
-// imageLocation is an entry of the table: the image is bytes [at, at+length) of the shard, and what follows it there begins at byte rest of
-// the file.
+// imageLocation is an entry of the table: bytes [at, at+length) of the shard are the image, and byte rest of the file is what follows it.
 type imageLocation struct {
 	at, rest int64
 	length   uint32
@@ -325,8 +324,7 @@ func (f *indexedFile) location(j int) imageLocation {
 	return imageLocation{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
 }
 
-// piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the offset in the file, or
-// -1 for zeros.
+// piece returns the length of the shard's part at an offset. It is of an image, or at an offset in the file, or of zeros if at is -1.
 func (f *indexedFile) piece(offset int64) (length int64, image *imageLocation, at int64) {
 	if offset >= f.Entries {
 		return f.Length - offset, nil, f.Tail + offset - f.Entries

@@ -129,8 +129,7 @@ func eachSecond(do func()) (stop func()) {
 	return func() { close(end) }
 }
 
-// findPartitions tells which partitions have a folder or no samples. Where the storage does not list its files, all do. A set without
-// any is an error.
+// findPartitions tells which partitions have a folder or no samples; all do in a storage without lists. A set without any is an error.
 func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
 	here := make([]bool, m.Partitions)
 	names, err := files.Names("")
@@ -211,8 +210,7 @@ func openShardOnce(m *Manifest, info numberedShard, files storage.Storage) (r *r
 	return r, file, nil
 }
 
-// findShards returns a set's manifest, the partitions that are here, and the storage of its shards, to close with closeShards. It opens
-// the list of objects of an index.
+// findShards returns a set's manifest, the partitions that are here, and the storage of its shards, to close with closeShards.
 func findShards(opening *storage.Opening, dir string) (m *Manifest, here []bool, files storage.Storage, err error) {
 	if files, err = opening.At(dir); err != nil {
 		return nil, nil, nil, err

@@ -378,8 +378,7 @@ func (s *Set) Mapped(i int) []byte {
 	return r.mapped[e.Offset : e.Offset+e.length()]
 }
 
-// Guard calls do, and returns its error. A panic in do becomes a [*PanicError], including a fault of a mapped file, truncated or on a
-// failed disk.
+// Guard calls do, and returns its error. A panic becomes a [*PanicError], as does a fault of a mapped file that is truncated or unreadable.
 func Guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -183,8 +183,7 @@ func (s *stage) publish() error {
 // setFiles are the names that a set's own files have in its folder.
 var setFiles = regexp.MustCompile(`^(manifest\.json|rejects\.jsonl|objects\.jsonl|rank-\d+/\d+\.imgshard)$`)
 
-// removeReplaced removes the files of a replaced set. Other files and folders in it, such as checkpoints, move to the new set's folder. If
-// it is interrupted, it can be repeated.
+// removeReplaced removes a replaced set, and moves other files in its folder, such as checkpoints, to the new one. It can be repeated.
 func removeReplaced(old, dir string) error {
 	if info, err := os.Lstat(old); err != nil || !info.IsDir() { // if old is a link to a set, only the link was replaced
 		return os.RemoveAll(old)

@@ -19,8 +19,7 @@ type Method struct {
 	// Parse reads the parameters that a manifest keeps.
 	Parse   func(params json.RawMessage) (Encoding, error)
 	Options []Option // the parameters that people choose. No two methods share the name of an option.
-	// New makes an encoding from values of the options; missing ones have their defaults. small means that the source's images are
-	// small, and keep their size by default.
+	// New makes an encoding from values of the options; missing ones have their defaults. small images keep their size by default.
 	New func(values map[string]string, small bool) (Encoding, error)
 }
 
@@ -39,8 +38,7 @@ type Encoding interface {
 	NewWorker() Worker
 	// Mapped reports whether records are best decoded where they lie in a mapped file: a copy would take as long as decoding.
 	Mapped() bool
-	// NotBitExact explains to the user, in a sentence, why a transform gives other bits for the stored images than for the originals;
-	// "" if the bits are the same.
+	// NotBitExact says in a sentence why a transform of the stored images gives other bits than of the originals; "" if it does not.
 	NotBitExact(*transform.Spec) string
 	// HoldsOriginals reports whether records give the files back, so that a set can be packed anew from them.
 	HoldsOriginals() bool

@@ -61,8 +61,7 @@ func (l *rejectList) close() error {
 	return err
 }
 
-// rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each
-// of its bytes.
+// rejectBytesMax bounds a line of a list, which holds a whole name of the source: up to six bytes for each of its bytes.
 const rejectBytesMax = 16 << 20
 
 // ReadRejects calls fn for each file that a build has left out, in the order of the list in the set's folder. A set without the list

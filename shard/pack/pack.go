@@ -111,8 +111,7 @@ type Summary struct {
 	Notes       []string
 }
 
-// Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
-// ends, nothing of it remains.
+// Build writes the set of a split to the folder out, which appears in one step. After an error, or when ctx ends, nothing of it remains.
 func Build(ctx context.Context, split *dataset.Split, out string, o Options) (Summary, error) {
 	root, objects := "", (*objectFiles)(nil)
 	if o.Index {
@@ -254,8 +253,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	return nil
 }
 
-// checkOthers lists the splits after the first one, where that takes no reading of images. So classes that do not agree with its own
-// are known before it is packed.
+// checkOthers lists the splits after the first, unless that takes reading images, so that classes that disagree are found early.
 func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, classes []string) error {
 	for i, t := range tasks {
 		if t.Split.Streamed() || kept[i] != nil {

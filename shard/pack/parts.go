@@ -131,8 +131,7 @@ func (l *partChoice) listing() string {
 	return fmt.Sprintf(listingKeys, l.digest.Items) + l.digest.Sum(l.split)
 }
 
-// alreadyMerged returns the finished sets at out, if the folder of the parts holds nothing that they lack: a merge was killed while it
-// removed the parts.
+// alreadyMerged returns the finished sets at out if they have all that its parts hold: a merge was killed while it removed the parts.
 func alreadyMerged(out string) (sums []Summary) {
 	sets, err := shard.FindSets(out)
 	if err != nil {
@@ -203,8 +202,7 @@ func holdRecords(set, part *shard.Set) bool {
 	return true
 }
 
-// removeParts removes all parts of the set at out. In a folder they lose their name first, so that a part is whole or gone. A bucket takes
-// a request for each file.
+// removeParts removes all parts of the set at out. A folder loses its name first: a part is whole or gone. In a bucket each file goes.
 func removeParts(out string) error {
 	folder, err := partsFolder(out)
 	if err != nil {

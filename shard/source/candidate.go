@@ -408,8 +408,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 	return f.members[i], nil
 }
 
-// first returns the first member that can tell the format of a tar: an image or a tar, wherever other files stand, or else the first file
-// in a folder.
+// first returns the first member that can tell the format of a tar: an image or a tar anywhere, or else the first file in a folder.
 func (c *candidate) first() (tarMember, error) {
 	var other tarMember
 	for i := 0; ; i++ {

@@ -125,8 +125,7 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	}, nil
 }
 
-// sniffCIFAR recognises an unpacked CIFAR by its files, and an archive by the first that is neither a folder nor its readme.html. It
-// returns nil for anything else.
+// sniffCIFAR recognises CIFAR by its files: those of a folder, or the first of an archive except readme.html. It returns nil for others.
 func sniffCIFAR(c *candidate) (*cifarFormat, error) {
 	if c.form == aFolder {
 		for _, f := range []*cifarFormat{&cifar10, &cifar100} {

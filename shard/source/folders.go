@@ -176,9 +176,8 @@ var splitFolders = dataset.Kind{
 	Labels: "those of each; val's classes are among train's and have their labels",
 }
 
-// findSplits finds the names of the splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
-// since a class may be called so. Folders that only have the word of a split in their names, as cars_train, are splits if most folders are
-// named so.
+// findSplits finds the names of the splits in a folder. "train" or "val" alone is a split only if there is no other folder, since a class
+// may be called so. Names with the word of a split in them, as cars_train, are splits if most folders have such names.
 func (c *candidate) findSplits() (map[string]string, error) {
 	names := make(map[string]string) // keyed by split, "" for another folder
 	for _, name := range slices.Backward(c.folders) {

@@ -28,8 +28,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// InPlace makes the remedies of an error about a dataset commands that index it, for a program that reads it at path and lacks the flags
-// of imgshard.
+// InPlace makes the remedies of an error commands that index the dataset at path, for a program that lacks imgshard's flags.
 func InPlace(err error, path string) error {
 	if no, ok := errors.AsType[*transport.FormatError](err); ok {
 		no.InPlace = path
@@ -37,8 +36,7 @@ func InPlace(err error, path string) error {
 	return err
 }
 
-// opener is a kind with the forms of its candidates, and the function that opens their splits. The function returns no splits for a
-// candidate of another kind.
+// opener is a kind, the forms of its candidates, and what opens their splits; it returns none for a candidate of another kind.
 type opener struct {
 	*dataset.Kind
 	of   form
@@ -76,8 +74,7 @@ func Kinds() (all []*dataset.Kind) {
 	return all
 }
 
-// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet
-// but what is needed to tell the kind.
+// Open returns the splits that a path holds: one, or train and val, and sometimes test. It reads only what tells the kind.
 func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
 	return OpenAll([]string{path}, opts)
 }

@@ -244,8 +244,7 @@ func chosen[T any](c *candidate, splits map[string]T) (map[string]T, error) {
 	return map[string]T{c.opts.Split: one}, nil
 }
 
-// eachSplit opens each of some splits, of which the options may choose one. Test images without labels are left out, unless the options
-// take them.
+// eachSplit opens splits: all, or the one that the options choose. Test images without labels are left out, unless the options take them.
 func eachSplit[T any](c *candidate, parts map[string]T, open func(c *candidate, part T) (*dataset.Split, error)) (
 	splits []*dataset.Split, err error) {
 	if parts, err = chosen(c, parts); err != nil {
@@ -298,8 +297,7 @@ func yearlessSplit(name string) string {
 	return transport.FolderSplit(strings.TrimRight(name, "0123456789"))
 }
 
-// folderSplits finds the folders of splits in a folder, by their names with or without a year. Without any, "" is the folder itself.
-// others are the folders beside them.
+// folderSplits finds the folders of splits in a folder, with a year or without, and the others. Without any, "" is the folder itself.
 func folderSplits(t transport.Tree, path string) (parts map[string]string, others []string, err error) {
 	f, err := listFolder(t, path)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquet-go allocates as much memory as a file claims to need. The sizes in the footer and in the headers of pages are therefore checked
-// first: a file of a few bytes must not take gigabytes. The packed data are not checked: a page that unpacks to more than it claims costs
-// that much memory.
+// parquet-go allocates as much memory as a file claims to need, so the sizes in the footer and in the headers of pages are checked first.
+// The packed data are not checked: a page that unpacks to more than it claims costs that much memory.
 
 const (
 	parquetFooterBytesMax = 64 << 20 // bounds a file's metadata, which are held in memory

@@ -42,8 +42,7 @@ var webDatasets = dataset.Kind{
 	TestLabelled: true,
 }
 
-// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar
-// of a writer may.
+// sniffWebDataset says whether one of a tar's first samples has an image and a label, or the tar is empty, as a writer's last may be.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	names, member, n := wdsNames(c.opts), labelMember(c.opts.Label), 0
 	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
@@ -242,10 +241,8 @@ func (d *wdsLayout) objects(content []byte) ([]targets.Object, error) {
 
 // infoNames are the names of the file beside timm's tars of WebDataset that describes each split:
 //
-// {"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …],
-// "num_samples": 1281167},
-//
-//	"validation": {…, "alt_label": "alt_label"}}}
+//	{"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …],
+//	  "num_samples": 1281167}, "validation": {…, "alt_label": "alt_label"}}}
 var infoNames = []string{"_info.json", "info.json"}
 
 type wdsInfo struct {

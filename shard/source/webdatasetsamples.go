@@ -326,8 +326,7 @@ func labelMember(label string) string {
 	return transport.LabelExtension
 }
 
-// splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no
-// sample.
+// splitMember returns a member's key and its extension, in lower case, by its cleaned name; "" for one that belongs to no sample.
 func splitMember(name string) (key, extension string) {
 	folder, file := path.Split(name)
 	base, extension, ok := strings.Cut(file, ".")
@@ -380,8 +379,7 @@ func (n wdsNames) isImage(extension string) bool {
 
 const memberBytesMax = 16 << 20 // bounds a member that fields are made of
 
-// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of
-// json.score.
+// fieldMember is the extension of the member that a field comes from, and the key in JSON: "json" and "score" of json.score.
 func fieldMember(f *dataset.Field) (extension, key string) {
 	if key, ok := strings.CutPrefix(f.Source, dataset.JSONPrefix); ok {
 		return "json", key

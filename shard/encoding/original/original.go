@@ -1,5 +1,4 @@
-// Package original is the encoding that keeps the files: their own bytes, untouched, whatever their format, and for JPEGs an index of
-// their rows. On disk it is called "jpeg".
+// Package original is the encoding that keeps the files as they are, of any format, and an index of the rows of JPEGs: "jpeg" on disk.
 package original
 
 import (

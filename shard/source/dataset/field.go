@@ -18,8 +18,7 @@ import (
 // Field is a value of each sample beside its label: its name in the set, and where it stands in the source.
 type Field struct {
 	shard.Field // Type may be empty: the source says it
-	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY",
-	// "txt".
+	// Source is a column of a parquet file or a list, or a member of WebDataset's samples by its extension: "json", "json.KEY", "txt".
 	Source   string
 	Multihot bool // the source lists the positions of the ones in a vector: [2, 5] for 0 0 1 0 0 1
 }

@@ -1,5 +1,4 @@
-// Package dataset models a dataset to pack: its splits, their samples with keys, labels and fields, and the options that choose among them.
-// A [Layout] reads the samples of one [Split].
+// Package dataset models a dataset to pack: its splits, the keys, labels and fields of their samples, and the options that choose.
 package dataset
 
 import (
@@ -25,8 +24,7 @@ type Options struct {
 	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For
 	// class folders and tars it selects the classes and gives their order.
 	Classes string
-	// Label is the column of the labels in a parquet file or a list; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON
-	// of WebDataset's samples.
+	// Label is the column of the labels; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON of WebDataset's samples.
 	Label          string
 	ImageKey       string        // the extension of images in WebDataset's samples, from the first dot on; empty takes any image
 	Path           string        // the column of the images' paths in a list; empty takes "path" or "file_name"
@@ -122,8 +120,7 @@ func Bind(path string, splits []*Split, opts Options) error {
 	return nil
 }
 
-// Notes returns messages for the user, such as files that were left out and why. They are complete after Walk, those
-// about targets after the last AppendFields.
+// Notes returns messages for the user, such as why files were left out: all after Walk, those about targets after the last AppendFields.
 func (s *Split) Notes() []string {
 	if s.Targets == nil {
 		return s.notes
@@ -147,8 +144,8 @@ func (s *Split) NoteLeftOut(names []string, singular, plural string) {
 // Walk then fails if the split has other classes.
 func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }
 
-// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Hostile or malformed
-// data end it with a *FormatError.
+// Walk calls fn for every item of the split, one at a time, in no promised order, until fn returns an error. Malformed data are a
+// *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 	images := 0
 	s.seen, s.unlabelled = nil, 0
@@ -305,8 +302,7 @@ type Kind struct {
 
 	Takes        []string // lists the flags for some kinds only that this kind takes
 	TestLabelled bool     // test images have labels, so that they are a split like the others
-	// Decoded says that images are best packed decoded and in their own size: they are so small that files save nothing and resizing
-	// gains nothing.
+	// Decoded says that images are best packed decoded and in their own size, as they are so small that files save nothing.
 	Decoded bool
 }
 

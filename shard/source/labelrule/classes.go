@@ -24,8 +24,7 @@ const ClassesFromMax = 16
 const (
 	foldersNotedMax = 8   // how many folders within a class are remembered: it takes two to see that they may be the classes
 	filesSniffedMax = 100 // bounds the files that are looked into before a class is taken to have no image
-	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as
-	// ImageNet-100.
+	// wnidsMissingMax bounds the missing classes of an incomplete ILSVRC2012. With more missing it is a selection, such as ImageNet-100.
 	wnidsMissingMax = 99
 )
 

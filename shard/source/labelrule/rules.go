@@ -22,8 +22,7 @@ import (
 
 // A Rule tells the labels of files by their names.
 type Rule interface {
-	// Take says whether a file is a sample, and gives a sample its label, as Item has it. It also sees folders, which are never samples;
-	// the error fs.SkipDir leaves out their files.
+	// Take says whether a file is a sample, and labels it, as Item has it. Folders are never samples; fs.SkipDir leaves out their files.
 	Take(f *transport.Item) (bool, error)
 	// Labels are those of the files that were taken; s has seen all of them.
 	Labels(s *dataset.Split) (dataset.Labels, error)

@@ -1,6 +1,5 @@
 // Package remedy lists the ways out of errors about datasets, in one table. A remedy can be typed where its reader stands: flags for the
-// imgshard command that failed, or another command. A program that reads images in place has no such flags: its reader gets the command
-// that makes an index.
+// imgshard command that failed, or another command, such as the one that makes an index of images read in place.
 package remedy
 
 import (

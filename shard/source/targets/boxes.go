@@ -227,8 +227,7 @@ type YOLOData struct {
 	Splits map[string]string // train, val, test → a folder of images
 }
 
-// ReadYOLOData reads a data.yaml at a path. Folders are found as ultralytics finds them: below "path", or below the file's own folder. It
-// returns nil for any other YAML.
+// ReadYOLOData reads a data.yaml; nil for other YAML. As in ultralytics, folders lie below "path", or below the file's own folder.
 func ReadYOLOData(t transport.Tree, file string) (*YOLOData, error) {
 	text, err := transport.ReadLines(t, file, "YAML")
 	if err != nil {

@@ -72,8 +72,7 @@ func (f *cocoFlag) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// IsCOCO says whether a file is called as JSON is, and begins as COCO's does: an object with images, annotations or categories among its
-// first members.
+// IsCOCO says whether a .json file begins as COCO's do: an object with images, annotations or categories among its first members.
 func IsCOCO(t transport.Tree, path string) bool {
 	if !strings.EqualFold(filepath.Ext(path), ".json") {
 		return false

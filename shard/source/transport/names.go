@@ -55,8 +55,7 @@ func EntryPath(name string) (string, error) {
 	return name, nil
 }
 
-// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than
-// UTF-8.
+// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which can hold only UTF-8.
 func NameReason(key string) string {
 	if len(key) > keyBytesMax { // a class tar's name and a path in it
 		return fmt.Sprintf("its name has more than %d bytes", keyBytesMax)
@@ -84,8 +83,7 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 	return s, false
 }
 
-// NamedTar says that a file has the extension of a tar. The content decides whether the file is a tar; the extension tells the intent of a
-// folder.
+// NamedTar says that a file has the extension of a tar. Its content decides what it is; the extension tells what a folder is meant to hold.
 func NamedTar(name string) bool {
 	_, zip := cutSuffixFold(name, ".zip")
 	return !zip && Stem(name) != name

@@ -16,8 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// The paths of files in buckets and on web servers are their URLs as package filepath cleans them, as s3:/bucket/data. Code treats them as
-// paths. Errors show the URLs.
+// Paths behind a network are URLs as package filepath cleans them, such as s3:/bucket/data. Errors show the URLs.
 
 // Absolute is filepath.Abs of a path or URL.
 func Absolute(p string) (string, error) {

@@ -130,8 +130,7 @@ func (t *TarReader) next() (*tar.Header, error) {
 	return h, err
 }
 
-// checkRest reads the padding after the end of the archive. Tars that were joined by cat, for one, have more entries there, which would be
-// left out without a word.
+// checkRest reads the padding after the archive's end. Tars joined by cat have more entries there, which would be left out without a word.
 func (t *TarReader) checkRest() error {
 	end := t.rest.n - t.rest.zeros
 	if _, err := io.Copy(io.Discard, t.rest); err != nil {

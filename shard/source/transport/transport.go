@@ -18,8 +18,7 @@ import (
 // ImageBytesMax bounds image files. A larger file becomes an Item with a Reason.
 const ImageBytesMax = 256 << 20
 
-// An Item is a file of a dataset, a folder or a row, as a walk meets it. A walk over a split gives only samples, and files that cannot be
-// one.
+// An Item is a file, a folder or a row that a walk meets. A walk over a split gives only samples, and files that cannot be one.
 type Item struct {
 	Key    string // a file's path below the split's root, with forward slashes
 	Folder bool
@@ -158,8 +157,7 @@ func (e *FormatError) Error() string {
 
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// RejectError says that one file cannot be a sample. The Reason names no path of this machine, so that a list of rejects is the same
-// everywhere.
+// RejectError says that one file cannot be a sample. Its Reason names no path, so that a list of rejects is the same on every machine.
 type RejectError struct{ Reason string }
 
 func (e *RejectError) Error() string { return e.Reason }

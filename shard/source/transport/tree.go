@@ -23,8 +23,8 @@ const folderDepthMax = 32 // bounds how deep folders are followed
 // devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A Tree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any offset, so it
-// needs no layouts of its own as tars do.
+// A Tree is the file system, or a zip as if it were a folder: zips can be read at any offset, and so need no layouts of their own as tars
+// do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
 	List(path string) ([]fs.DirEntry, error)
@@ -220,8 +220,7 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped, fn func(*Item) erro
 
 const linesBytesMax = 64 << 20 // bounds a file of lines
 
-// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end. Errors call the lines
-// by the name what.
+// ReadLines reads a file of lines, named what in errors, without a byte order mark and without empty lines at its end.
 func ReadLines(t Tree, p, what string) (string, error) {
 	f, err := t.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -240,8 +239,7 @@ func ReadLines(t Tree, p, what string) (string, error) {
 
 const skippedMax = 1000 // bounds the skipped files and folders in memory
 
-// Skipped holds the paths of hidden images, and of folders that are hidden or a system's. torchvision's ImageFolder takes them: a class
-// ".b" then moves all labels after it by one.
+// Skipped holds the paths of hidden images, and of folders that are hidden or a system's. ImageFolder takes such folders as classes.
 type Skipped map[string]bool
 
 // add records a path with a part that is junk.

@@ -19,8 +19,7 @@ import (
 // zipRatioMax is how much deflate can pack: no honest member claims more, and memory must not be allocated for bytes that do not exist.
 const zipRatioMax = 1032
 
-// ZipTree is a zip. It stays open as long as the splits in it are used. archive/zip makes folders of members' names; its lists take about
-// 280 bytes a member.
+// ZipTree is a zip, open as long as the splits in it are used. The lists of archive/zip take about 280 bytes a member.
 type ZipTree struct {
 	path   string
 	reader *zip.Reader
