@@ -144,8 +144,7 @@ func (s *Split) NoteLeftOut(names []string, singular, plural string) {
 // Walk then fails if the split has other classes.
 func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }
 
-// Walk calls fn for every item of the split, one at a time, in no promised order, until fn returns an error. Malformed data are a
-// *FormatError.
+// Walk calls fn for every item of the split, one at a time, in any order, until fn fails. Malformed data end it with a *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 	images := 0
 	s.seen, s.unlabelled = nil, 0
