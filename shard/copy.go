@@ -40,7 +40,7 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	if err != nil {
 		return report, err
 	}
-	m, manifest, err := readManifestFile(source)
+	m, manifest, err := readManifest(source)
 	if err != nil {
 		return report, err
 	}

@@ -254,16 +254,12 @@ func ReadManifest(dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readManifest(files)
-}
-
-func readManifest(files storage.Storage) (m *Manifest, err error) {
-	m, _, err = readManifestFile(files)
+	m, _, err := readManifest(files)
 	return m, err
 }
 
-// readManifestFile returns a manifest and its file's bytes.
-func readManifestFile(files storage.Storage) (m *Manifest, data []byte, err error) {
+// readManifest returns a manifest and its file's bytes.
+func readManifest(files storage.Storage) (m *Manifest, data []byte, err error) {
 	path := storage.Join(files.String(), manifestName)
 	data, err = files.ReadFile(manifestName, manifestBytesMax, func(data []byte) (err error) {
 		m, err = decodeManifest(path, data)
@@ -489,7 +485,7 @@ func (f *Found) add(opening *storage.Opening, dir string) (bool, error) {
 	files, err := opening.At(dir)
 	var m *Manifest
 	if err == nil {
-		m, err = readManifest(files)
+		m, _, err = readManifest(files)
 	}
 	if errors.Is(err, ErrNotSet) && hasPartitions(files) {
 		err = corrupt(storage.Join(dir, manifestName), "manifest", 0,

@@ -215,7 +215,7 @@ func findShards(opening *storage.Opening, dir string) (m *Manifest, here []bool,
 	if files, err = opening.At(dir); err != nil {
 		return nil, nil, nil, err
 	}
-	if m, err = readManifest(files); err != nil {
+	if m, _, err = readManifest(files); err != nil {
 		return nil, nil, nil, err
 	}
 	if here, err = findPartitions(files, m); err == nil && m.Index != nil {

@@ -242,7 +242,7 @@ func newBucketStage(url string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch _, err := readManifest(bucket); {
+	switch _, _, err := readManifest(bucket); {
 	case errors.Is(err, ErrNotSet):
 	case err != nil:
 		return nil, err

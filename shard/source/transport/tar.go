@@ -297,9 +297,7 @@ func (t *TarFiles) open(path string) (*TarReader, error) {
 		return nil, err
 	}
 	in, err := NewTarReader(path, r)
-	if err == nil {
-		in.begins = -1 // it cannot be read again
-	}
+	in.begins = -1 // it cannot be read again
 	return in, err
 }
 
