@@ -230,7 +230,7 @@ func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	if c.opts.Targets.Map == nil && !c.opts.Targets.ReduceZero {
 		c.opts.Targets.Map, classes = cityscapesTrainIDs, cityscapesNames
 	}
-	if len(parts) > 1 && c.opts.Split != "test" && !c.opts.Test {
+	if len(parts) > 1 && c.opts.Split == "" && !c.opts.Test {
 		delete(parts, "test") // its masks are not published
 	}
 	return eachSplit(c, parts, func(c *candidate, folder string) (*dataset.Split, error) {
