@@ -73,9 +73,7 @@ func TestRemoteSetsFound(t *testing.T) {
 	}
 	lost := "rank-0000/00000.imgshard"
 	testenv.OK(t, os.Remove(filepath.Join(dir, "val", lost)))
-	if _, err := OpenSet(server.URL + "/val"); err == nil || !strings.Contains(err.Error(), server.URL+"/val/"+lost+" is missing") {
-		t.Error(err)
-	}
+	testenv.Fails(OpenSet(server.URL+"/val"))(t, server.URL+"/val/"+lost+" is missing")
 }
 
 // TestHungStoreIsAskedOnce looks for sets in a store that trickles, which ends with the first request: neither the usual splits are tried, nor

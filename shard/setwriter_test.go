@@ -88,9 +88,7 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was left is still there: %v", err)
 	}
-	if _, err := NewSetWriter(filepath.Join(parent, "out"), testOptions(1)); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("a second writer: %v", err)
-	}
+	testenv.Fails(NewSetWriter(filepath.Join(parent, "out"), testOptions(1)))(t, "another process")
 	testenv.OK(t, w.Abort())
 	if got := names(t, parent); !slices.Equal(got, []string{filepath.Base(other)}) {
 		t.Errorf("left: %v", got)
@@ -99,9 +97,7 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 
 func TestPathThatIsTaken(t *testing.T) {
 	dir := writeSet(t, makeSamples(3), testOptions(1))
-	if _, err := NewSetWriter(dir, testOptions(1)); err == nil || !strings.Contains(err.Error(), "--force") {
-		t.Errorf("over a set: %v", err)
-	}
+	testenv.Fails(NewSetWriter(dir, testOptions(1)))(t, "--force")
 	options := testOptions(1)
 	options.Replace = true
 	w := testenv.Must(NewSetWriter(dir, options))(t)
@@ -121,9 +117,7 @@ func TestPathThatIsTaken(t *testing.T) {
 
 	full := t.TempDir()
 	testenv.OK(t, os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666))
-	if _, err := NewSetWriter(full, options); err == nil || !strings.Contains(err.Error(), "holds files") {
-		t.Errorf("over a folder of other files: %v", err)
-	}
+	testenv.Fails(NewSetWriter(full, options))(t, "holds files")
 }
 
 func TestRefusedSamples(t *testing.T) {

@@ -42,3 +42,19 @@ func Says(t testing.TB, of any, err error, want string) {
 		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
 	}
 }
+
+// Fails checks that a call fails, and that its error says what is wanted: testenv.Fails(shard.OpenSet(dir))(t, "is missing").
+func Fails[T any](_ T, err error) func(t testing.TB, want string) {
+	return func(t testing.TB, want string) {
+		t.Helper()
+		Says(t, err, want)
+	}
+}
+
+// Says checks that an error is there and says what is wanted.
+func Says(t testing.TB, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
