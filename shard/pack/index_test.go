@@ -100,7 +100,7 @@ func TestIndexIsThePackedSet(t *testing.T) {
 	}
 }
 
-// TestIndexOfTheWeb indexes tars and a listed folder on a web server, and opens the index there by few requests. A file that is replaced, or gone, is told.
+// TestIndexOfTheWeb indexes tars and a listed folder on a web server, and opens the index there by few requests. An error names a file that was replaced or is gone.
 func TestIndexOfTheWeb(t *testing.T) {
 	dir, tree := t.TempDir(), synthetic(t, 3, 7)
 	var paths []string
