@@ -139,7 +139,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	}
 	refused := func(out, want string) {
 		t.Helper()
-		testenv.Says(t, Merge(t.Context(), out, Options{}, nil), want)
+		testenv.Says(t, "the refusal", Merge(t.Context(), out, Options{}, nil), want)
 	}
 	out := filepath.Join(dir, "out")
 	refused(out, "has no finished part: run imgshard build SRC -o "+out+" --part 1/N")

@@ -210,7 +210,7 @@ func TestValInWrongClasses(t *testing.T) {
 	}
 	path := sourcetest.WriteTree(t, t.TempDir(), folders)
 	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
-	testenv.Says(t, refusal(path, dataset.Options{}), want)
+	testenv.Says(t, "the refusal", refusal(path, dataset.Options{}), want)
 	if got := mustItems(t, open(t, path, dataset.Options{ForceClasses: true})); len(got) != 40 {
 		t.Errorf("%d images by --force-classes", len(got))
 	}

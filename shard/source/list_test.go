@@ -212,7 +212,7 @@ func TestListWithoutExtensions(t *testing.T) {
 		t.Errorf("beside a file of that name: %s", got)
 	}
 	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "sub/b.png"), []byte(jpegStart))
-	testenv.Says(t, refusal(file, dataset.Options{Path: "1"}), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension")
+	testenv.Says(t, "the refusal", refusal(file, dataset.Options{Path: "1"}), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension")
 }
 
 // TestListNeedsFilesThatAreThere reads links and anything but a regular file.

@@ -108,7 +108,7 @@ func TestLabelInJSON(t *testing.T) {
 	ids := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.json", Data: []byte(`{"class_id": "n01443537"}`)},
 		sourcetest.File{Name: "b.jpg", Data: []byte("B")}, sourcetest.File{Name: "b.json", Data: []byte(`{"class_id": "n00000000"}`)})
 	file = sourcetest.Write(t, filepath.Join(dir, "ids.tar"), ids)
-	testenv.Says(t, refusal(file, dataset.Options{Label: "json.class_id"}), "to name them as those of ILSVRC2012, add --classes ilsvrc2012")
+	testenv.Says(t, "the refusal", refusal(file, dataset.Options{Label: "json.class_id"}), "to name them as those of ILSVRC2012, add --classes ilsvrc2012")
 	s = open(t, file, dataset.Options{Label: "json.class_id", Classes: "ilsvrc2012"})
 	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 sample is left out: ilsvrc2012 does not name its class") {
 		t.Errorf("class ids: %v, %q", got, s.Notes())
