@@ -58,13 +58,10 @@ func (s *Server) count(now time.Time) status.Status {
 		Threads: threads, Workers: cmp.Or(threads, s.cpus), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
 		Processed: pool.Images, Reading: s.pool.Reading().Seconds(), Connections: len(s.list()),
-		Store: s.store(catalog), Feeders: s.feeders.Status(),
+		Store: s.store(catalog), Feeders: s.feeders.Status(), Seconds: pool.Seconds(),
 	}
 	s.totals.Fill(&st)
-	st.Seconds = status.Seconds{
-		Read: pool.Read.Seconds(), Decode: pool.Decode.Seconds(), Resample: pool.Resample.Seconds(), Wait: pool.Wait.Seconds(),
-		SlotWait: st.SlotWait, Write: st.Write,
-	}
+	st.Seconds["slot_wait"], st.Seconds["write"] = st.SlotWait, st.Write
 	for _, split := range catalog.splits {
 		if _, delivered := st.Splits[split]; !delivered {
 			st.Splits[split] = status.Counts{}
@@ -163,8 +160,8 @@ type statsReply struct {
 func (s *session) stats(statsRequest) error {
 	all := s.server.sample()
 	i := slices.IndexFunc(all.Sessions, func(of status.Session) bool { return of.Session == s.connection.id })
-	st, of := all.Sessions[i], all.Seconds
-	return s.connection.send(statsReply{st, map[string]float64{
-		"read": of.Read, "decode": of.Decode, "resample": of.Resample, "thread_wait": of.Wait, "slot_wait": st.SlotWait, "write": st.Write,
-	}, all.Threads, all.Page})
+	st, seconds := all.Sessions[i], all.Seconds
+	seconds["slot_wait"], seconds["write"], seconds["thread_wait"] = st.SlotWait, st.Write, seconds["wait"]
+	delete(seconds, "wait")
+	return s.connection.send(statsReply{st, seconds, all.Threads, all.Page})
 }

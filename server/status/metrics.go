@@ -7,85 +7,85 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what /metrics shows beside Go's and the process's own, as views of the status: a metric is added by a line here,
-// or in deliveryCounters. All are taken from one status when somebody asks.
-func metrics() []metric {
-	list := []metric{
-		{counter, "errors_total", "Errors sent to clients, by kind.", "kind", func(st *Status) values { return floats(st.Errors) }},
+// metrics returns what /metrics shows of a status beside Go's and the process's own metrics: a metric is added by a line here. The
+// status has a store, feeders and feeding, empty ones if the server has none.
+func metrics(st *Status) []metric {
+	feeders := map[string]Feeder{}
+	for _, f := range st.Feeders.Each {
+		feeders[f.Address] = f
+	}
+	time := st.Seconds
+	return []metric{
+		{counter, "delivered_images_total", "Images delivered to clients.", "split", each(st.Splits, func(c Counts) int64 { return c.Images })},
+		{counter, "delivered_batches_total", "Batches delivered to clients.", "split",
+			each(st.Splits, func(c Counts) int64 { return c.Batches })},
+		{counter, "delivered_bytes_total", "Bytes of arrays delivered to clients.", "split",
+			each(st.Splits, func(c Counts) int64 { return c.Bytes })},
+		{counter, "blank_images_total", "Images that could not be read and were delivered as zeros.", "split",
+			each(st.Splits, func(c Counts) int64 { return c.Blanks })},
+		{counter, "substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.",
+			"split", each(st.Splits, func(c Counts) int64 { return c.Substitutes })},
+		{counter, "errors_total", "Errors sent to clients, by kind.", "kind", each(st.Errors, func(n int64) int64 { return n })},
 		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage",
-			func(st *Status) values {
-				return values{"read": st.Seconds.Read, "decode": st.Seconds.Decode, "resample": st.Seconds.Resample,
-					"wait": st.Seconds.Wait}
-			}},
+			values{"read": time["read"], "decode": time["decode"], "resample": time["resample"], "wait": time["wait"]}},
 		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to " +
-			"the socket.", "stage", func(st *Status) values { return values{"slot_wait": st.Seconds.SlotWait, "write": st.Seconds.Write} }},
-		{counter, "read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }},
-		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "",
-			func(st *Status) values { return one(st.Processed) }},
-		{gauge, "threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }},
-		{gauge, "connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }},
-		{gauge, "sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting},
-		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.",
-			"state", (*Status).slotsByState},
-		{gauge, "ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }},
-		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "",
-			func(st *Status) values { return one(st.RingLimitBytes) }},
-		{gauge, "build_info", "Always 1; the label is the version of the server.", "version",
-			func(*Status) values { return values{version.Get().String(): 1} }},
+			"the socket.", "stage", values{"slot_wait": time["slot_wait"], "write": time["write"]}},
+		{counter, "read_bytes_total", "Stored bytes read from shards.", "", one(st.ReadBytes)},
+		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "", one(st.Processed)},
+		{gauge, "threads", "Decoding threads.", "", one(st.Threads)},
+		{gauge, "connections", "Open connections.", "", one(st.Connections)},
+		{gauge, "sessions", "Open sessions by what they wait for.", "waiting_for", st.sessionsWaiting()},
+		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", st.slotsByState()},
+		{gauge, "ring_bytes", "Memory of all rings.", "", one(st.RingBytes)},
+		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "", one(st.RingLimitBytes)},
+		{gauge, "build_info", "Always 1; the label is the version of the server.", "version", values{version.Get().String(): 1}},
 		{gauge, "damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "",
-			func(st *Status) values { return one(len(st.Damaged)) }},
-		{counter, "store_requests_total", "Requests to buckets and web servers.",
-			"", func(st *Status) values { return one(st.Store.Requests) }},
-		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.",
-			"", func(st *Status) values { return one(st.Store.Retries) }},
-		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.",
-			"", func(st *Status) values { return one(st.Store.Bytes) }},
-		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.",
-			"", func(st *Status) values { return one(st.Store.UnderWay) }},
-		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.",
-			"", func(st *Status) values { return one(st.Store.HitBytes) }},
-		{gauge, "cache_bytes", "Bytes that the cache of buckets and web servers keeps.",
-			"", func(st *Status) values { return one(st.Store.CacheUsed) }},
-		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.",
-			"", func(st *Status) values { return one(st.Store.CacheMax) }},
-		{counter, "feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.",
-			"", func(st *Status) values { return one(st.Feeding.Pieces) }},
-		{gauge, "feed_connections", "Connections of servers to imgfeed feed.",
-			"", func(st *Status) values { return one(st.Feeding.Connections) }},
-		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Samples })},
+			one(len(st.Damaged))},
+		{counter, "store_requests_total", "Requests to buckets and web servers.", "", one(st.Store.Requests)},
+		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.", "", one(st.Store.Retries)},
+		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.", "", one(st.Store.Bytes)},
+		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.", "", one(st.Store.UnderWay)},
+		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.", "", one(st.Store.HitBytes)},
+		{gauge, "cache_bytes", "Bytes that the cache of buckets and web servers keeps.", "", one(st.Store.CacheUsed)},
+		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.", "", one(st.Store.CacheMax)},
+		{counter, "feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", one(st.Feeding.Pieces)},
+		{gauge, "feed_connections", "Connections of servers to imgfeed feed.", "", one(st.Feeding.Connections)},
+		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder", each(feeders, func(f Feeder) int64 { return f.Samples })},
 		{counter, "feeder_again_samples_total", "Samples that feeders were asked for and the server made.", "feeder",
-			feeders(func(f *Feeder) int64 { return f.Again })},
+			each(feeders, func(f Feeder) int64 { return f.Again })},
 		{counter, "feeder_late_pieces_total", "Pieces that did not come from feeders in time.", "feeder",
-			feeders(func(f *Feeder) int64 { return f.Late })},
-		{counter, "feeder_bytes_total", "Bytes that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Bytes })},
+			each(feeders, func(f Feeder) int64 { return f.Late })},
+		{counter, "feeder_bytes_total", "Bytes that came from feeders.", "feeder", each(feeders, func(f Feeder) int64 { return f.Bytes })},
 		{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder",
-			feeders(func(f *Feeder) int64 { return f.Connections })},
+			each(feeders, func(f Feeder) int64 { return f.Connections })},
 	}
-	for _, c := range deliveryCounters {
-		list = append(list, metric{counter, c.metric, c.help, "split", func(st *Status) values {
-			v := values{}
-			for split, counts := range st.Splits {
-				v[split] = float64(*c.of(&counts))
-			}
-			return v
-		}})
-	}
-	return list
 }
-
-// values are a metric's, by the value of its label; by "" for one without.
-type values map[string]float64
 
 const (
 	counter = prometheus.CounterValue
 	gauge   = prometheus.GaugeValue
 )
 
-// A metric is a view of a status with a store, feeders and feeding, empty ones if the server has none.
+// A metric has a value for each value of its label, or with the label "" a single one.
 type metric struct {
 	kind              prometheus.ValueType
-	name, help, label string // label is "" for a single value
-	values            func(*Status) values
+	name, help, label string
+	values            values
+}
+
+// values are a metric's, by the value of its label; by "" for one without.
+type values map[string]float64
+
+// one is the only value of a metric without a label.
+func one[N int | int64](n N) values { return values{"": float64(n)} }
+
+// each takes a value of each of the things that the label names.
+func each[T any](things map[string]T, of func(T) int64) values {
+	v := values{}
+	for name, thing := range things {
+		v[name] = float64(of(thing))
+	}
+	return v
 }
 
 // labels returns the metric's labels, given the only one that it may have.
@@ -100,54 +100,26 @@ func (m *metric) desc() *prometheus.Desc {
 	return prometheus.NewDesc("imgfeed_"+m.name, m.help, m.labels(m.label), nil)
 }
 
-// A collector takes the status for all metrics at once.
-type collector struct {
-	take    func() Status
-	metrics []metric
-}
-
-// Metrics returns what /metrics shows of the status that take takes.
-func Metrics(take func() Status) prometheus.Collector { return collector{take, metrics()} }
+// Metrics is what /metrics shows of the status that it takes.
+type Metrics func() Status
 
 // Describe implements prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range c.metrics {
+func (take Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range metrics(&Status{Store: &Store{}, Feeders: &Feeders{}, Feeding: &Feeding{}}) {
 		ch <- m.desc()
 	}
 }
 
-// Collect implements prometheus.Collector.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	st := c.take()
+// Collect implements prometheus.Collector. All metrics are of one status.
+func (take Metrics) Collect(ch chan<- prometheus.Metric) {
+	st := take()
 	st.Store, st.Feeders, st.Feeding = cmp.Or(st.Store, &Store{}), cmp.Or(st.Feeders, &Feeders{}), cmp.Or(st.Feeding, &Feeding{})
-	for _, m := range c.metrics {
+	for _, m := range metrics(&st) {
 		desc := m.desc()
-		for label, v := range m.values(&st) {
+		for label, v := range m.values {
 			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, m.labels(label)...)
 		}
 	}
-}
-
-// one is the only value of a metric without a label.
-func one[N int | int64](n N) values { return values{"": float64(n)} }
-
-// feeders are values by the feeder's address.
-func feeders(of func(*Feeder) int64) func(*Status) values {
-	return func(st *Status) values {
-		v := values{}
-		for i := range st.Feeders.Each {
-			v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
-		}
-		return v
-	}
-}
-
-func floats(counts map[string]int64) values {
-	v := values{}
-	for name, n := range counts {
-		v[name] = float64(n)
-	}
-	return v
 }
 
 func (st *Status) sessionsWaiting() values {

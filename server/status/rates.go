@@ -37,8 +37,8 @@ func (h *History) Add(st *Status) {
 	time, was, threads := st.Seconds, last.Seconds, elapsed*float64(st.Workers)
 	m := Moment{
 		Time: st.Now, Images: float64(st.Images-last.Images) / elapsed, Bytes: float64(st.ReadBytes-last.ReadBytes) / elapsed,
-		Read: max(0, time.Read+st.Reading-was.Read-last.Reading) / threads, Decode: (time.Decode - was.Decode) / threads,
-		Resample: (time.Resample - was.Resample) / threads,
+		Read:   max(0, time["read"]+st.Reading-was["read"]-last.Reading) / threads,
+		Decode: (time["decode"] - was["decode"]) / threads, Resample: (time["resample"] - was["resample"]) / threads,
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
 	for i := range st.Sessions {
@@ -195,7 +195,7 @@ func (h *History) rateFeedersLocked(fs *Feeders) {
 
 // busy returns the time of all threads in which they had work.
 func (st *Status) busy() float64 {
-	return st.Seconds.Read + st.Reading + st.Seconds.Decode + st.Seconds.Resample
+	return st.Seconds["read"] + st.Reading + st.Seconds["decode"] + st.Seconds["resample"]
 }
 
 // session returns a session of the status, or nil.

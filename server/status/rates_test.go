@@ -81,7 +81,7 @@ func TestRates(t *testing.T) {
 		at := int64(i)
 		st := lookAt(float64(100+i), 0, false, true)
 		st.Started, st.Processed, st.ReadBytes, st.Threads = 99, 10*at, 500*at, 1
-		st.Seconds = Seconds{Read: 0.2 * float64(at), Decode: 0.3 * float64(at)}
+		st.Seconds = map[string]float64{"read": 0.2 * float64(at), "decode": 0.3 * float64(at)}
 		st.Sessions[0].Images, st.Sessions[0].EpochBatches, st.Sessions[0].BatchSize = 40*at, 10, 8
 		st.Images = 40 * at
 		st.Sets = []Set{{InStore: true}}

@@ -32,7 +32,8 @@ type Status struct {
 	Errors          map[string]int64 `json:"errors"` // sent to clients, by kind
 	ReadBytes       int64            `json:"read_bytes"`
 	ImagesPerSecond float64          `json:"images_per_second"` // rate of the last seconds, like the sessions' rates
-	Seconds         Seconds          `json:"seconds"`
+	// Seconds are times by stage: read, decode, resample and wait of all threads; slot_wait and write of all sessions.
+	Seconds map[string]float64 `json:"seconds"`
 
 	Store   *Store   `json:"store,omitempty"`   // nil without sets in buckets or on web servers
 	Feeders *Feeders `json:"feeders,omitempty"` // if the server has any
@@ -50,16 +51,6 @@ type Status struct {
 	Reading     float64           `json:"-"` // time that threads have waited for reads which are not over; Seconds has the others
 	Workers     int               `json:"-"` // the threads, or those that work when no feeder does
 	Connections int               `json:"-"`
-}
-
-// Seconds are times by stage: read, decode, resample and wait of all threads; slot_wait and write of all sessions.
-type Seconds struct {
-	Decode   float64 `json:"decode"`
-	Read     float64 `json:"read"`
-	Resample float64 `json:"resample"`
-	SlotWait float64 `json:"slot_wait"`
-	Wait     float64 `json:"wait"`
-	Write    float64 `json:"write"`
 }
 
 // A Set is a set that is served, and where it lies.

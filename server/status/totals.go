@@ -11,8 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 )
 
-// Counts are what was delivered to clients. A counter is added by a field here and a line in deliveryCounters: the status, the
-// metrics and the reply to stats follow.
+// Counts are what was delivered to clients.
 type Counts struct {
 	Images      int64 `json:"images"`
 	Batches     int64 `json:"batches"`
@@ -24,23 +23,13 @@ type Counts struct {
 	Write    float64 `json:"write"`     // time of writes to the socket
 }
 
-var deliveryCounters = []struct {
-	metric, help string
-	of           func(*Counts) *int64
-}{
-	{"delivered_images_total", "Images delivered to clients.", func(c *Counts) *int64 { return &c.Images }},
-	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
-	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
-	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
-	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.",
-		func(c *Counts) *int64 { return &c.Substitutes }},
-}
-
 // Add adds what e counts.
 func (c *Counts) Add(e Counts) {
-	for _, counter := range deliveryCounters {
-		*counter.of(c) += *counter.of(&e)
-	}
+	c.Images += e.Images
+	c.Batches += e.Batches
+	c.Bytes += e.Bytes
+	c.Blanks += e.Blanks
+	c.Substitutes += e.Substitutes
 	c.SlotWait += e.SlotWait
 	c.Write += e.Write
 }
