@@ -242,7 +242,7 @@ func (c *client) checkBatch(b batchMessage) []int64 {
 	for i, index := range indices {
 		pixel := slot[3*i : 3*i+3]
 		if labels[i] != index%2 || pixel[0] != byte(10*(index%2)) || pixel[1] != byte(index) || pixel[2] != 7 {
-			c.t.Fatalf("place %d of batch %d: index %d, label %d, pixel %v", i, b.Batch, index, labels[i], pixel)
+			c.t.Fatalf("position %d of batch %d: index %d, label %d, pixel %v", i, b.Batch, index, labels[i], pixel)
 		}
 	}
 	return append([]int64(nil), indices...)

@@ -117,8 +117,8 @@ func (r *replay) step(at, line string) {
 		r.receive(at, rest, what == "S+fd")
 	case what == "M":
 		var offset int
-		place, want, _ := strings.Cut(rest, " ")
-		if _, err := fmt.Sscan(place, &offset); err != nil {
+		from, want, _ := strings.Cut(rest, " ")
+		if _, err := fmt.Sscan(from, &offset); err != nil {
 			c.t.Fatalf("%s: %v", at, err)
 		}
 		if want := parseHex(c.t, at, want); !bytes.Equal(c.ring[offset:offset+len(want)], want) {

@@ -80,18 +80,18 @@ func TestBatchOnThePage(t *testing.T) {
 	for i, sample := range shown.Samples {
 		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" || sample.Bad != nil ||
 			sample.Width != 8 || sample.Height != 6 || len(sample.Views) != 3 || len(sample.Fields) != 4 {
-			t.Fatalf("place %d: %+v, the client has index %d", i, sample, indices[i])
+			t.Fatalf("position %d: %+v, the client has index %d", i, sample, indices[i])
 		}
 		if want := [][2]string{{"cat", ""}, {"n02099601", "golden retriever"}}[sample.Label]; sample.Class != want[0] || sample.Words != want[1] {
-			t.Errorf("place %d: label %d is %s, in words %q", i, sample.Label, sample.Class, sample.Words)
+			t.Errorf("position %d: label %d is %s, in words %q", i, sample.Label, sample.Class, sample.Words)
 		}
 		if got, size := pixelsOf(t, sample.Original.Picture); size != image.Pt(8, 6) || !bytes.Equal(got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48)) {
-			t.Errorf("place %d: the original is %v of %v", i, got, size)
+			t.Errorf("position %d: the original is %v of %v", i, got, size)
 		}
 		for v, bytesEach := range []int{18, 48, 48} {
 			got, _ := pixelsOf(t, sample.Views[v].Picture)
 			if want := c.images(b, v)[bytesEach*i:][:bytesEach]; !bytes.Equal(got, want) {
-				t.Errorf("place %d, view %d: %v, the client has %v", i, v, got, want)
+				t.Errorf("position %d, view %d: %v, the client has %v", i, v, got, want)
 			}
 		}
 		n := float32(indices[i])
@@ -99,7 +99,7 @@ func TestBatchOnThePage(t *testing.T) {
 			{"score", fmt.Sprint(n / 4)}, {"caption", strings.Repeat("x", int(indices[i])%5)}, {"mask", "1 byte"}, {"box", fmt.Sprintf("[%v,-1,0.5,2]", n)},
 		})
 		if fmt.Sprint(sample.Fields) != want {
-			t.Errorf("place %d: fields %v, want %s", i, sample.Fields, want)
+			t.Errorf("position %d: fields %v, want %s", i, sample.Fields, want)
 		}
 	}
 	if _, code := ts.batch(99); code != 404 {
@@ -118,7 +118,7 @@ func (c *client) images(b batchMessage, v int) []byte {
 	return nil
 }
 
-// TestBadSamplesOnThePage marks what is blank and what stands in another one's place.
+// TestBadSamplesOnThePage marks what is blank and what replaces another sample.
 func TestBadSamplesOnThePage(t *testing.T) {
 	dir := oneSet(t, 20, 1)
 	damage(t, filepath.Join(dir, "train-shards"), 3)
@@ -132,7 +132,7 @@ func TestBadSamplesOnThePage(t *testing.T) {
 		}
 		for i, s := range shown.Samples {
 			if (s.Bad != nil) != (i == 3) || s.Error != "" {
-				t.Errorf("%s, place %d: %+v", onError, i, s)
+				t.Errorf("%s, position %d: %+v", onError, i, s)
 			}
 		}
 		s := shown.Samples[3]

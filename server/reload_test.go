@@ -14,7 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// replaceSet writes a set in the place of the one in dir, as imgshard build --force does.
+// replaceSet replaces the set in dir by another one, as imgshard build --force does.
 func replaceSet(t *testing.T, dir, split string, samples, partitions int) {
 	t.Helper()
 	if err := os.RemoveAll(dir); err != nil {

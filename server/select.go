@@ -77,7 +77,7 @@ func (s *session) readSelection(m selectRequest) (*plan.Selection, error) {
 	var err error
 	cfg.List, err = readWords(s.connection.body, m.List, func(i int, word uint64) (uint32, error) {
 		if word >= uint64(cfg.Samples) {
-			return 0, badRequest("place %d of the list is %d: indices are 0 to %d", i, int64(word), cfg.Samples-1)
+			return 0, badRequest("position %d of the list is %d: indices are 0 to %d", i, int64(word), cfg.Samples-1)
 		}
 		return uint32(word), nil
 	})

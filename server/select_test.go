@@ -88,8 +88,8 @@ func TestSelectionsAreRefused(t *testing.T) {
 		list    []int64
 		weights []float64
 	}{
-		"place 1 of the list is -1: indices are 0 to 9": {selectRequest{}, long, nil},
-		"place 0 of the list is 10":                     {selectRequest{}, []int64{10}, nil},
+		"position 1 of the list is -1: indices are 0 to 9": {selectRequest{}, long, nil},
+		"position 0 of the list is 10":                     {selectRequest{}, []int64{10}, nil},
 		"3 weights for 10 samples":                      {selectRequest{}, nil, []float64{1, 2, 3}},
 		"weight 0 is NaN":                               {selectRequest{}, []int64{1}, []float64{math.NaN()}},
 		"repeats is -2":                                 {selectRequest{Repeats: -2}, nil, nil},
