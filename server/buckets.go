@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -48,22 +47,6 @@ func bucketOf(sorted [][2]int, width, height int32) int {
 	return k
 }
 
-// bucketsOf returns which bucket each sample of a set is in, by the size of its stored image.
-func bucketsOf(set *shard.Set, sorted [][2]int) ([]uint16, error) {
-	of := make([]uint16, set.Len())
-	for i := range of {
-		if !set.Has(i % set.Partitions()) {
-			return nil, badRequest("buckets need the size of every image, but the partition of sample %d is not here", i)
-		}
-		e, err := set.Entry(i)
-		if err != nil {
-			return nil, err
-		}
-		of[i] = uint16(bucketOf(sorted, e.Width, e.Height))
-	}
-	return of, nil
-}
-
 // readBuckets makes the views of each bucket.
 func (c *openConfig) readBuckets() (err error) {
 	c.sized, c.buckets = nil, nil
@@ -89,13 +72,20 @@ func (c *openConfig) readBuckets() (err error) {
 }
 
 // selectBuckets makes the selection of the session's buckets, whose batches are of plan's size.
-func (c *openConfig) selectBuckets() error {
+func (c *openConfig) selectBuckets() (err error) {
 	if c.buckets == nil {
 		return nil
 	}
-	of, err := bucketsOf(c.set.Set, c.buckets)
-	if err != nil {
-		return err
+	of := make([]uint16, c.set.Len()) // the bucket of each sample, by the size of its stored image
+	for i := range of {
+		if !c.set.Has(i % c.set.Partitions()) {
+			return badRequest("buckets need the size of every image, but the partition of sample %d is not here", i)
+		}
+		e, err := c.set.Entry(i)
+		if err != nil {
+			return err
+		}
+		of[i] = uint16(bucketOf(c.buckets, e.Width, e.Height))
 	}
 	c.plan.Selection, err = plan.NewSelection(plan.SelectionConfig{
 		Samples: c.set.Len(), Buckets: &plan.Buckets{Of: of, BatchSize: c.plan.BatchSize, Full: c.plan.Policy == plan.DropLast},

@@ -105,19 +105,21 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	set := s.successor()
+	set := s.server.catalog.Load().sets[s.Split] // a reload may have replaced the session's
+	if !set.acquire() {
+		set = s.set
+		set.acquire()
+	}
+	defer func() { set.release() }() // the one that the session does not read
 	if err := checkPlan(set.Set, p); err != nil {
-		if set != s.set {
-			set.release()
-		}
 		return nil, nil, err
 	}
 	s.stopEpoch()
-	s.follow(set)
+	s.set, set = set, s.set
+	s.publish(nil, false)
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Dataset: set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout, OnError: s.onErr, Bad: s.noteBad,
-		Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
-		Offer: s.offer(),
+		Dataset: s.set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout, OnError: s.onErr, Bad: s.noteBad,
+		Fields: s.fields, Slots: s.slotPool, Log: s.connection.log, Offer: s.offer(),
 	})
 	return st, p, err
 }
@@ -202,7 +204,10 @@ func (e *epoch) push(ctx context.Context) error {
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, int64(b.Count)*s.slotLayout.SampleBytes
-	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPositions(b)}
+	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed)}
+	for _, bad := range b.Bad {
+		m.Bad = append(m.Bad, badPosition{bad.Position, status.NewBadSample(bad)})
+	}
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
@@ -227,12 +232,4 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s.count(status.Counts{Write: time.Since(started).Seconds(), SlotWait: slotWait.Seconds()})
 	s.batchWait.Observe(max(0, nextTook-slotWait).Seconds())
 	return nil
-}
-
-// badPositions returns the positions of the samples that could not be served.
-func badPositions(b loader.Batch) (positions []badPosition) {
-	for _, bad := range b.Bad {
-		positions = append(positions, badPosition{bad.Position, status.NewBadSample(bad)})
-	}
-	return positions
 }

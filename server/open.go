@@ -86,8 +86,7 @@ func (c *connection) open(m openRequest) error {
 		return err
 	}
 	c.log.Info("session opened", "split", s.Split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
-		"world", s.plan.World,
-		"transport", s.Transport, "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
+		"world", s.plan.World, "transport", s.Transport, "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {
 		c.log.Warn("session: " + note)
@@ -125,21 +124,6 @@ type output struct {
 	viewsText   string            // the operations
 	notBitExact string            // why the results are not those of the original images, or ""
 	slotLayout  ring.Layout
-}
-
-// checkOpen reads an open request, and acquires the set for the session.
-func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c.openRequest = m
-	if c.set, err = s.chooseSet(&c.Split); err != nil {
-		return c, err
-	}
-	if err = c.readChoices(); err == nil {
-		err = c.readOutput(s)
-	}
-	if err != nil {
-		c.set.release()
-	}
-	return c, err
 }
 
 // readOutput reads the transform, the plan, and which arrays are delivered.
@@ -243,23 +227,11 @@ func (c *openConfig) readPlan(rank, world int) error {
 	return checkPlan(c.set.Set, p)
 }
 
-// readArrays reads which fields are delivered, and lays out a slot.
+// readArrays reads which fields are delivered, objects and masks among them as they follow the images, and lays out a slot.
 func (c *openConfig) readArrays() (err error) {
 	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, c.Fields); err != nil {
 		return err
 	}
-	if err := c.followImages(); err != nil {
-		return err
-	}
-	if err := checkFieldRoom(c.fields, c.BatchSize); err != nil {
-		return err
-	}
-	c.slotLayout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
-	return err
-}
-
-// followImages makes objects and masks among the fields follow the images.
-func (c *openConfig) followImages() error {
 	boxes, err := loader.ParseBoxForm(c.Boxes, c.BoxesUnit)
 	if err != nil {
 		return err
@@ -270,7 +242,11 @@ func (c *openConfig) followImages() error {
 	if c.buckets != nil && c.fields.HasTargets() {
 		return badRequest("boxes and masks need images of one size: leave buckets out")
 	}
-	return nil
+	if err := checkFieldRoom(c.fields, c.BatchSize); err != nil {
+		return err
+	}
+	c.slotLayout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
+	return err
 }
 
 // chooseSet returns the set of a split, or of the only one if none is named, and acquires it.

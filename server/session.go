@@ -60,17 +60,22 @@ func (s *session) publish(stream *loader.Stream, sends bool) {
 func (s *session) count(c status.Counts) { s.server.totals.Add(s.Split, &s.counts, c) }
 
 // newSession sets up what an open request asks for, as the connection's session.
-func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
-	cfg, err := s.checkOpen(m)
-	if err != nil {
+func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error) {
+	sess := &session{openConfig: openConfig{openRequest: m}, connection: c, server: s}
+	if sess.set, err = s.chooseSet(&sess.Split); err != nil {
 		return nil, err
 	}
-	sess := &session{openConfig: cfg, connection: c, server: s,
-		batchWait: s.totals.BatchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.SlotHeld.WithLabelValues(cfg.Split)}
-	if err := sess.reserve(); err != nil {
+	if err = sess.readChoices(); err == nil {
+		err = sess.readOutput(s)
+	}
+	if err == nil {
+		err = sess.reserve()
+	}
+	if err != nil {
 		sess.close()
 		return nil, err
 	}
+	sess.batchWait, sess.slotHeld = s.totals.BatchWait.WithLabelValues(sess.Split), s.totals.SlotHeld.WithLabelValues(sess.Split)
 	sess.publish(nil, false)
 	c.session.Store(sess)
 	return sess, nil
@@ -124,23 +129,6 @@ func (s *session) close() {
 	s.set.release()
 }
 
-// successor returns the set with which a reload has replaced the session's, acquired for the session, or else the session's own.
-func (s *session) successor() *openSet {
-	if set := s.server.catalog.Load().sets[s.Split]; set != s.set && set.acquire() {
-		return set
-	}
-	return s.set
-}
-
-// follow replaces the session's set with one that it has acquired. No epoch runs.
-func (s *session) follow(set *openSet) {
-	if set != s.set {
-		s.set.release()
-		s.set = set
-		s.publish(nil, false)
-	}
-}
-
 // opened returns the reply to the open request.
 func (s *session) opened() openedReply {
 	m := s.set.Manifest()
@@ -162,8 +150,7 @@ func (s *session) notes() []string {
 	}
 	if partitions := s.set.Partitions(); partitions > 1 && s.plan.World > 1 && s.plan.World != partitions {
 		notes = append(notes, fmt.Sprintf("the set has %d partitions and the world %d ranks: every rank may read from several "+
-			"partitions, so all of them must stay here",
-			partitions, s.plan.World))
+			"partitions, so all of them must stay here", partitions, s.plan.World))
 	}
 	return notes
 }

@@ -65,16 +65,17 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 	}
 	for i := range arrays {
 		a := &arrays[i]
-		var err error
-		if dtypes[a.Dtype] > 0 {
-			a.Stride, err = a.sampleBytes()
-		}
-		if err != nil {
-			return Layout{}, err
+		if size := dtypes[a.Dtype]; size > 0 {
+			for _, n := range a.Shape {
+				if n < 1 || size > sizeMax/int64(n) {
+					return Layout{}, &RequestError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}
+				}
+				size *= int64(n)
+			}
+			a.Stride = size
 		}
 		if int64(batchSize) > (sizeMax-l.Size)/a.Stride {
-			return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride,
-				a.Kind)}
+			return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride, a.Kind)}
 		}
 		a.Offset = alignUp(l.Size, arrayAlign)
 		l.Size = a.Offset + int64(batchSize)*a.Stride
@@ -82,18 +83,6 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 	}
 	l.Size = alignUp(l.Size, int64(os.Getpagesize()))
 	return l, nil
-}
-
-// sampleBytes returns the size of one sample's part of the array.
-func (a *Array) sampleBytes() (int64, error) {
-	size := dtypes[a.Dtype]
-	for _, n := range a.Shape {
-		if n < 1 || size > sizeMax/int64(n) {
-			return 0, &RequestError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}
-		}
-		size *= int64(n)
-	}
-	return size, nil
 }
 
 // AppendParts appends to parts those of slot that hold the arrays of count samples, in order.
