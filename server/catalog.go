@@ -28,7 +28,7 @@ type catalog struct {
 // An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
 type openSet struct {
 	*loader.Dataset
-	described status.ServedSet
+	described status.Set
 	bytes     int64
 	log       *slog.Logger
 	mu        sync.Mutex
@@ -52,7 +52,8 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Dataset: dataset, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
+		described := status.Set{ServedSet: describeSet(set), Path: set.Dir(), InStore: set.Store() != ""}
+		c.sets[split] = &openSet{Dataset: dataset, described: described, bytes: set.Bytes(), log: log, users: 1}
 	}
 	debug.FreeOSMemory() // return the memory of opening
 	c.splits = slices.Sorted(maps.Keys(c.sets))
@@ -63,8 +64,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		train, other := c.sets["train"].Manifest().Classes, c.sets[split].Manifest().Classes
 		if label, differ := shard.LabelsDiffer(other, train); differ {
 			log.Warn("two splits have different classes for the same labels: build them together, or the second with --classes "+
-				"and the set of train",
-				"split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
+				"and the set of train", "split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
 		}
 	}
 	return c
@@ -184,9 +184,8 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
 		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
 			!here.Encoding.Equal(there.Encoding) || !here.Fields.Equal(there.Fields):
-			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: restart imgfeed to serve the new "+
-				"data", split,
-				set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
+			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: restart imgfeed to serve the new data",
+				split, set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:
 			errs = append(errs, fmt.Errorf("split %s: %s lacks partitions %v, which were whole", split, set.Dir(), less))
 		case len(more) > 0:

@@ -146,7 +146,7 @@ func (c *connection) hello(m wire.Hello) error {
 		Operations: transform.Schemas(), Waits: status.Waits, Limits: limits,
 	}
 	for _, split := range catalog.splits {
-		reply.Sets = append(reply.Sets, catalog.sets[split].described)
+		reply.Sets = append(reply.Sets, catalog.sets[split].described.ServedSet)
 	}
 	return c.send(reply)
 }

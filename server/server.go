@@ -160,8 +160,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals, s.cpus = status.NewTotals(errorKinds...), runtime.GOMAXPROCS(0)
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead),
-		Reading: cfg.Reading})
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
 	s.host.Pool = s.pool
 	return s, nil
 }

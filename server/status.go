@@ -66,7 +66,7 @@ func (s *Server) count(now time.Time) status.Status {
 		if _, delivered := st.Splits[split]; !delivered {
 			st.Splits[split] = status.Counts{}
 		}
-		st.Sets = append(st.Sets, catalog.sets[split].status())
+		st.Sets = append(st.Sets, catalog.sets[split].described)
 	}
 	for _, err := range catalog.problems() {
 		st.Damaged = append(st.Damaged, err.Error())
@@ -127,11 +127,10 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 // status counts what the session does.
 func (s *session) status() status.Session {
 	now := s.snapshot.Load()
-	set := now.set.status()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World,
 		BatchSize: now.batchSize,
-		Transform: json.RawMessage(now.transform), Transport: s.Transport, Set: &set, Counts: s.server.totals.Of(&s.counts),
+		Transform: json.RawMessage(now.transform), Transport: s.Transport, Set: &now.set.described, Counts: s.server.totals.Of(&s.counts),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(), Waits: s.slotPool.Waits(),
 	}
 	if now.stream != nil && (now.sends || st.SlotsLent > 0) { // an epoch goes on while the client has some of the batches
@@ -139,11 +138,6 @@ func (s *session) status() status.Session {
 		st.Epoch, st.EpochBatches, st.EpochSent = new(p.Config().Epoch), p.Batches(), stats.Batches
 	}
 	return st
-}
-
-// status describes the set.
-func (s *openSet) status() status.Set {
-	return status.Set{ServedSet: s.described, Path: s.Dir(), InStore: s.Store() != ""}
 }
 
 // statsRequest asks what the session has done and what it waits for.

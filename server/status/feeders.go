@@ -93,8 +93,7 @@ func (fs *Feeders) lines() []string {
 }
 
 func (w *FeederWork) line() string {
-	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here",
-		bytesize.Rounded(w.SamplesPerSecond), 100*w.Share,
+	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here", bytesize.Rounded(w.SamplesPerSecond), 100*w.Share,
 		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"),
 		bytesize.Counted(int(w.Again), "sample", "samples"))
 }

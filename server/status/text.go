@@ -34,8 +34,7 @@ func (st Status) String() string {
 	}
 	lines = append(lines, fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s",
 		bytesize.Rounded(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)), bytesize.Grouped(int(st.Blanks)),
-		bytesize.Grouped(int(st.Substitutes)),
-		bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
+		bytesize.Grouped(int(st.Substitutes)), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
 	if n := len(st.History); n > 0 {
 		m := st.History[n-1]
 		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
@@ -78,8 +77,7 @@ func sessionLines(sessions []Session) []string {
 			}
 		}
 		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\n",
-			s.Split, s.Rank, s.World, epoch, done, bytesize.Rounded(s.ImagesPerSecond), left, s.WaitingFor, s.SlotsLent, s.Slots,
-			s.ClientPID)
+			s.Split, s.Rank, s.World, epoch, done, bytesize.Rounded(s.ImagesPerSecond), left, s.WaitingFor, s.SlotsLent, s.Slots, s.ClientPID)
 	}
 	table.Flush()
 	return append([]string{""}, strings.Split(strings.TrimSpace(b.String()), "\n")...)

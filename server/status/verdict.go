@@ -37,8 +37,7 @@ func (s *Session) judge(st *Status) {
 	}
 	if set.KeepsFiles {
 		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of " +
-			"train change, " +
-			"as it crops the smaller images." + set.repack("pixels", " --resize 256")
+			"train change, as it crops the smaller images." + set.repack("pixels", " --resize 256")
 	}
 	switch s.WaitingFor {
 	case Client:

@@ -122,8 +122,7 @@ func makeFolder(dir string, mode fs.FileMode, isDefault bool) (made bool, err er
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
 		return false, fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can "+
-			"write to; choose another path with --socket",
-			dir, info.Mode(), owner, os.Getuid())
+			"write to; choose another path with --socket", dir, info.Mode(), owner, os.Getuid())
 	}
 	return false, nil
 }
