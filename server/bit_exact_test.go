@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
@@ -23,19 +24,11 @@ func pixelsSet(t *testing.T, samples int) string {
 	t.Helper()
 	original := filepath.Join(t.TempDir(), "set")
 	writeSet(t, original, "train", samples, 2)
-	set, err := shard.OpenSet(original)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(original))(t)
 	defer set.Close()
-	encoder, err := pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{Height: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := testenv.Must(pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{Height: 5}))(t)
 	dir := filepath.Join(t.TempDir(), "pixels")
-	if _, err := pack.Repack(t.Context(), set, dir, pack.Options{Partitions: 2, Encoding: encoder}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(pack.Repack(t.Context(), set, dir, pack.Options{Partitions: 2, Encoding: encoder}))(t)
 	return dir
 }
 
@@ -86,9 +79,7 @@ func TestResamplerOfSessions(t *testing.T) {
 		img.Pix[i] = byte(rng.Uint32())
 	}
 	var file bytes.Buffer
-	if err := png.Encode(&file, img); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&file, img))
 	dir := filepath.Join(t.TempDir(), "set")
 	set, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}})
 	if err == nil {
@@ -97,9 +88,7 @@ func TestResamplerOfSessions(t *testing.T) {
 	if err == nil {
 		_, err = set.Commit()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	bare := `[{"op":"Resize","size":[40,32]}]`
 	newer, older := strings.Replace(bare, "]}", `],"resampler":"pillow-13"}`, 1), strings.Replace(bare, "]}", `],"resampler":"pillow-12"}`, 1)
 	for _, server := range []transform.Resampler{transform.Pillow13, transform.Pillow12} {
@@ -115,7 +104,6 @@ func TestResamplerOfSessions(t *testing.T) {
 			t.Errorf("server's %v: other pixels", server)
 		}
 		c := ts.dial().hello()
-		c.send(openRequest{Transform: json.RawMessage(bare), BatchSize: 1, Resampler: "rez"})
-		c.refused(kindBadRequest, "pillow-13, pillow-12")
+		c.refuses(openRequest{Transform: json.RawMessage(bare), BatchSize: 1, Resampler: "rez"}, kindBadRequest, "pillow-13, pillow-12")
 	}
 }

@@ -18,8 +18,7 @@ func TestClassesOfAnyNumber(t *testing.T) {
 	c := startServer(t, dir, nil).dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
 	var got []string
 	for range 3 {
-		c.send(classesRequest{First: len(got)})
-		reply := expect[classesReply](c)
+		reply := ask[classesReply](c, classesRequest{First: len(got)})
 		if reply.First != len(got) || reply.Count != len(want) {
 			t.Fatalf("after %d of %d names: %+v", len(got), len(want), reply)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -33,27 +34,15 @@ type testServer struct {
 // startServer serves the sets in dir until the test ends.
 func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	t.Helper()
-	found, err := shard.FindAll(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testenv.Must(shard.FindAll(dir))(t)
 	cfg := Config{Found: found, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if change != nil {
 		change(&cfg)
 	}
-	srv, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	socketDir, err := os.MkdirTemp("", "imgfeed-test-") // t.TempDir can be longer than a socket's path may be
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := testenv.Must(New(cfg))(t)
+	socketDir := testenv.Must(os.MkdirTemp("", "imgfeed-test-"))(t) // t.TempDir can be longer than a socket's path may be
 	path := filepath.Join(socketDir, "s")
-	l, err := Listen(path, SocketMode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(Listen(path, SocketMode))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ctx, l) }()
@@ -66,6 +55,34 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	})
 	t.Cleanup(func() { ts.stop() })
 	return ts
+}
+
+// A logText collects what a logger writes.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// Write implements io.Writer.
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// String implements fmt.Stringer.
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await waits for words in the log.
+func (l *logText) await(t testing.TB, words string) {
+	t.Helper()
+	testenv.Until(t, func() bool { return strings.Contains(l.String(), words) })
 }
 
 // checkIdle waits until all sessions have ended and given their memory back.
@@ -85,10 +102,7 @@ type client struct {
 
 func (ts *testServer) dial() *client {
 	ts.t.Helper()
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: ts.path, Net: "unix"})
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	conn := testenv.Must(net.DialUnix("unix", nil, &net.UnixAddr{Name: ts.path, Net: "unix"}))(ts.t)
 	rights := &rightsReader{conn: conn}
 	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.ReplyBytesMax)}
 	ts.t.Cleanup(c.close)
@@ -106,10 +120,7 @@ func (c *client) close() {
 
 func (c *client) send(m any) {
 	c.t.Helper()
-	frame, err := appendFrame(nil, m)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	frame := testenv.Must(appendFrame(nil, m))(c.t)
 	c.sendRaw(frame)
 }
 
@@ -128,9 +139,7 @@ func (c *client) receive() any {
 		c.t.Fatalf("receiving: %v", err)
 	}
 	_, m, err := replies.DecodeReply(text)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.OK(c.t, err)
 	return m
 }
 
@@ -155,6 +164,20 @@ func expect[M any](c *client) M {
 	return m
 }
 
+// ask sends a request and returns the answer, which must be an M.
+func ask[M any](c *client, request any) M {
+	c.t.Helper()
+	c.send(request)
+	return expect[M](c)
+}
+
+// refuses sends a request and checks its refusal, as refused does.
+func (c *client) refuses(request any, kind string, words ...string) errorMessage {
+	c.t.Helper()
+	c.send(request)
+	return c.refused(kind, words...)
+}
+
 // refused checks that an error of a kind comes, with words in it, and that the connection goes on.
 func (c *client) refused(kind string, words ...string) errorMessage {
 	c.t.Helper()
@@ -168,8 +191,41 @@ func (c *client) refused(kind string, words ...string) errorMessage {
 // start starts an epoch.
 func (c *client) start(m startRequest) startedReply {
 	c.t.Helper()
-	c.send(m)
-	return expect[startedReply](c)
+	return ask[startedReply](c, m)
+}
+
+// begun starts an epoch and returns its first batch.
+func (c *client) begun(epoch int64) batchMessage {
+	c.t.Helper()
+	c.start(startRequest{Epoch: epoch})
+	return expect[batchMessage](c)
+}
+
+// batches starts an epoch and returns its batches. Each slot goes back when the next batch is asked for.
+func (c *client) batches(epoch, consumed int64) iter.Seq[batchMessage] {
+	c.t.Helper()
+	started := c.start(startRequest{Epoch: epoch, Consumed: consumed})
+	return func(yield func(batchMessage) bool) {
+		for n := 0; ; n++ {
+			switch m := c.receive().(type) {
+			case batchMessage:
+				if m.Generation != started.Generation || m.Batch != n {
+					c.t.Fatalf("batch %d of generation %d, want %d of %d", m.Batch, m.Generation, n, started.Generation)
+				}
+				if !yield(m) {
+					return
+				}
+				c.send(releaseRequest{Slot: *m.Slot})
+			case endMessage:
+				if n != started.Batches {
+					c.t.Fatalf("%d batches, %d were announced", n, started.Batches)
+				}
+				return
+			default:
+				c.t.Fatalf("got %#v in an epoch", m)
+			}
+		}
+	}
 }
 
 // raw returns the next n bytes.
@@ -192,8 +248,7 @@ func (c *client) expectClosed() {
 
 func (c *client) hello() *client {
 	c.t.Helper()
-	c.send(wire.Hello{Version: wire.Version})
-	expect[helloReply](c)
+	ask[helloReply](c, wire.Hello{Version: wire.Version})
 	return c
 }
 
@@ -203,8 +258,7 @@ func (c *client) open(m openRequest) *client {
 	if m.Transform == nil {
 		m.Transform = onePixel
 	}
-	c.send(m)
-	c.opened = expect[openedReply](c)
+	c.opened = ask[openedReply](c, m)
 	if m.Transport != transportSocket {
 		if want := int64(c.opened.Slots) * c.opened.SlotBytes; c.opened.RingBytes != want {
 			c.t.Fatalf("a ring of %d bytes, want %d", c.opened.RingBytes, want)
@@ -223,10 +277,7 @@ func (c *client) mapRing() {
 	}
 	defer file.Close()
 	c.rights.file = nil
-	ring, err := unix.Mmap(int(file.Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	ring := testenv.Must(unix.Mmap(int(file.Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(c.t)
 	c.ring = ring
 }
 
@@ -248,37 +299,26 @@ func (c *client) checkBatch(b batchMessage) []int64 {
 	return append([]int64(nil), indices...)
 }
 
-// array returns the memory of one of a batch's arrays.
-func (c *client) array(kind string, b batchMessage) []byte {
+// array returns the memory of one of a batch's arrays. A name tells it from others of its kind.
+func (c *client) array(kind string, b batchMessage, name ...string) []byte {
 	c.t.Helper()
-	i := slices.IndexFunc(c.opened.Arrays, func(a ring.Array) bool { return a.Kind == kind })
+	i := slices.IndexFunc(c.opened.Arrays, func(a ring.Array) bool { return a.Kind == kind && (name == nil || a.Name == name[0]) })
 	if i < 0 {
-		c.t.Fatalf("no %s among the arrays %+v", kind, c.opened.Arrays)
+		c.t.Fatalf("no %s %s among the arrays %+v", kind, name, c.opened.Arrays)
 	}
-	a := c.opened.Arrays[i]
+	return c.memory(c.opened.Arrays[i], b)
+}
+
+// memory returns the memory of an array in a batch.
+func (c *client) memory(a ring.Array, b batchMessage) []byte {
 	return c.ring[int64(*b.Slot)*c.opened.SlotBytes+a.Offset:][:int64(b.Count)*a.Stride]
 }
 
 // epoch runs an epoch from consumed and returns the indices of its batches.
-func (c *client) epoch(number, consumed int64) [][]int64 {
+func (c *client) epoch(number, consumed int64) (indices [][]int64) {
 	c.t.Helper()
-	started := c.start(startRequest{Epoch: number, Consumed: consumed})
-	var batches [][]int64
-	for {
-		switch m := c.receive().(type) {
-		case batchMessage:
-			if m.Generation != started.Generation || m.Batch != len(batches) {
-				c.t.Fatalf("batch %d of generation %d, want %d of %d", m.Batch, m.Generation, len(batches), started.Generation)
-			}
-			batches = append(batches, c.checkBatch(m))
-			c.send(releaseRequest{Slot: *m.Slot})
-		case endMessage:
-			if len(batches) != started.Batches {
-				c.t.Fatalf("%d batches, %d were announced", len(batches), started.Batches)
-			}
-			return batches
-		default:
-			c.t.Fatalf("got %#v in an epoch", m)
-		}
+	for b := range c.batches(number, consumed) {
+		indices = append(indices, c.checkBatch(b))
 	}
+	return indices
 }

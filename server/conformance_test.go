@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/server/status"
@@ -30,10 +31,7 @@ type block struct {
 
 func readBlocks(t *testing.T) []block {
 	t.Helper()
-	text, err := os.ReadFile(wireDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(wireDocument))(t)
 	var blocks []block
 	inside := false
 	for i, line := range strings.Split(string(text), "\n") {
@@ -53,8 +51,7 @@ func readBlocks(t *testing.T) []block {
 
 // TestDocumentExamples replays every example of the wire document against a server.
 func TestDocumentExamples(t *testing.T) {
-	dir := t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 10, 2, valueFields, valuesOf)
+	dir := trainSet(t, 10, 2, valueFields, valuesOf)
 	writeSet(t, filepath.Join(dir, "val-shards"), "val", 4, 1)
 	damage(t, filepath.Join(dir, "val-shards"), 1)
 	ts := startServer(t, dir, nil)
@@ -222,10 +219,7 @@ func TestDocumentFrame(t *testing.T) {
 
 // TestDocumentNamesEveryField finds each message and each field in the document, in code marks.
 func TestDocumentNamesEveryField(t *testing.T) {
-	text, err := os.ReadFile(wireDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(wireDocument))(t)
 	find := func(name, in string) {
 		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("the document does not explain %s of %s", name, in)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -21,13 +21,9 @@ func damagedSets(t *testing.T) string {
 		writeSet(t, filepath.Join(dir, split), split, 9, world)
 	}
 	for _, path := range []string{"train/rank-0001/00000.imgshard", "test/rank-0000/00000.imgshard"} {
-		if err := os.Remove(filepath.Join(dir, path)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, path)))
 	}
-	if err := os.Truncate(filepath.Join(dir, "extra", "manifest.json"), 60); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Truncate(filepath.Join(dir, "extra", "manifest.json"), 60))
 	return dir
 }
 
@@ -44,8 +40,8 @@ func (ts *testServer) ask(m openRequest) any {
 // TestDamagedIsNamedAndTheRestServed checks that each session gets what is whole, or an error that names what is not.
 func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 	dir := damagedSets(t)
-	var log bytes.Buffer
-	ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	var log logText
+	ts := startServer(t, dir, func(c *Config) { c.Log = log.logger() })
 	logged := log.String()
 	ranked := func(rank int) openRequest {
 		world := 3
@@ -104,9 +100,7 @@ func TestOnlyAWholeSetIsImplied(t *testing.T) {
 		t.Errorf("the only set: %+v", m)
 	}
 	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
-	if err := os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")))
 	if m, ok := startServer(t, dir, nil).ask(openRequest{}).(errorMessage); !ok {
 		t.Errorf("beside a damaged set: %+v", m)
 	}
@@ -115,14 +109,9 @@ func TestOnlyAWholeSetIsImplied(t *testing.T) {
 // TestRankOfDamaged starts servers for ranks of a set with a damaged partition.
 func TestRankOfDamaged(t *testing.T) {
 	dir := damagedSets(t)
-	if err := os.RemoveAll(filepath.Join(dir, "val")); err != nil {
-		t.Fatal(err)
-	}
-	found, err := shard.FindAll(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = New(Config{Found: found, Rank: 1, World: 3}); err == nil || strings.Count(err.Error(), "train/rank-0001: partition 1") != 1 {
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "val")))
+	found := testenv.Must(shard.FindAll(dir))(t)
+	if _, err := New(Config{Found: found, Rank: 1, World: 3}); err == nil || strings.Count(err.Error(), "train/rank-0001: partition 1") != 1 {
 		t.Errorf("rank 1, whose partition is damaged: %v", err)
 	}
 	s, err := New(Config{Found: found, Rank: 2, World: 3})
@@ -136,15 +125,10 @@ func TestRankOfDamaged(t *testing.T) {
 func TestNothingToServe(t *testing.T) {
 	dir := damagedSets(t)
 	for _, split := range []string{"val", "train"} {
-		if err := os.RemoveAll(filepath.Join(dir, split)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.RemoveAll(filepath.Join(dir, split)))
 	}
-	found, err := shard.FindAll(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = New(Config{Found: found, Log: slog.New(slog.DiscardHandler)})
+	found := testenv.Must(shard.FindAll(dir))(t)
+	_, err := New(Config{Found: found, Log: slog.New(slog.DiscardHandler)})
 	for _, want := range []string{"test/rank-0000: partition 0", "extra/manifest.json"} {
 		if err == nil || strings.Count(err.Error(), filepath.Join(dir, want)) != 1 {
 			t.Errorf("%v does not name %s once", err, want)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/png"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -21,6 +23,20 @@ import (
 func writeSet(t testing.TB, dir, split string, samples, partitions int) {
 	t.Helper()
 	writeFieldSet(t, dir, split, samples, partitions, nil, func(int) []byte { return nil })
+}
+
+// trainSet writes a set of the split train with fields, and returns the folder above it.
+func trainSet(t testing.TB, samples, partitions int, fields shard.Fields, values func(index int) []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", samples, partitions, fields, values)
+	return dir
+}
+
+// oneSet is trainSet without fields.
+func oneSet(t testing.TB, samples, partitions int) string {
+	t.Helper()
+	return trainSet(t, samples, partitions, nil, func(int) []byte { return nil })
 }
 
 // valueFields are the fields of a set whose samples have values: a score of half the index, and "sample 7".
@@ -39,21 +55,14 @@ func writeFieldSet(t testing.TB, dir, split string, samples, partitions int, fie
 // writeClassSet is writeFieldSet with two classes of other names.
 func writeClassSet(t testing.TB, dir, split string, samples, partitions int, classes []string, fields shard.Fields, values func(index int) []byte) {
 	t.Helper()
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: classes, Partitions: partitions, Fields: fields})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: classes, Partitions: partitions, Fields: fields}))(t)
 	defer w.Abort()
 	for i, key := range keysInOrder(samples) {
 		label := i % 2
 		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: imagefile.PNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255}), Fields: values(i)}
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, w.Append(s))
 	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Commit())(t)
 }
 
 // keysInOrder returns the keys of a set in the order in which it is written.
@@ -73,35 +82,38 @@ func onePNG(t testing.TB, c color.NRGBA) []byte {
 		copy(img.Pix[i:], []byte{c.R, c.G, c.B, c.A})
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&b, img))
 	return b.Bytes()
+}
+
+// change rewrites a file.
+func change(t testing.TB, path string, to func(data []byte) []byte) {
+	t.Helper()
+	testenv.OK(t, os.WriteFile(path, to(testenv.Must(os.ReadFile(path))(t)), 0o666))
+}
+
+// crc is CRC-32C.
+func crc(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// forge changes the manifest of a trainSet, and then the manifest's checksum.
+func forge(t testing.TB, dir string, to func(manifest []byte) []byte) {
+	t.Helper()
+	change(t, filepath.Join(dir, "train-shards/manifest.json"), func(text []byte) []byte {
+		text = to(text)
+		body := text[:bytes.LastIndex(text, []byte(`"crc32c"`))]
+		return fmt.Appendf(bytes.Clone(body), "\"crc32c\": \"%08x\"\n}\n", crc(body))
+	})
 }
 
 // damage flips a byte in the middle of the image of sample i of the set in dir.
 func damage(t testing.TB, dir string, i int) {
 	t.Helper()
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(dir))(t)
 	defer set.Close()
-	at, err := set.Locate(i)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := set.Entry(i)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, filepath.FromSlash(at.Path))
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[e.Offset+int64(e.ImageLength)/2] ^= 0x40
-	if err := os.WriteFile(path, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(set.Locate(i))(t)
+	e := testenv.Must(set.Entry(i))(t)
+	change(t, filepath.Join(dir, filepath.FromSlash(at.Path)), func(b []byte) []byte {
+		b[e.Offset+int64(e.ImageLength)/2] ^= 0x40
+		return b
+	})
 }

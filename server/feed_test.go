@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,22 +26,13 @@ import (
 // startFeeder feeds from the sets in dir until the test ends, and returns its address and how to stop it before.
 func startFeeder(t testing.TB, dir string, change func(*Config)) (address string, stop func()) {
 	t.Helper()
-	found, err := shard.FindAll(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testenv.Must(shard.FindAll(dir))(t)
 	cfg := Config{Found: found, Threads: 2, MemoryBytes: 64 << 20, Name: "imgfeed test"}
 	if change != nil {
 		change(&cfg)
 	}
-	srv, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := srv.ListenFeed("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := testenv.Must(New(cfg))(t)
+	l := testenv.Must(srv.ListenFeed("127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	fed := make(chan error, 1)
 	go func() { fed <- srv.Feed(ctx, l) }()
@@ -67,37 +57,26 @@ func setsOf(ts *testServer) []feeder.Set {
 func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
 	c.t.Helper()
 	h := sha256.New()
-	c.send(startRequest{Epoch: epoch})
-	expect[startedReply](c)
-	for {
-		switch m := c.receive().(type) {
-		case batchMessage:
-			for _, a := range c.opened.Arrays {
-				part := c.ring[int64(*m.Slot)*c.opened.SlotBytes+a.Offset:][:int64(m.Count)*a.Stride]
-				for ; (a.Dtype == "text" || a.Dtype == "objects") && len(part) > 0; part = part[a.Stride:] { // what lies behind a value is undefined
-					h.Write(part[:4+binary.LittleEndian.Uint32(part)])
-				}
-				h.Write(part)
+	for b := range c.batches(epoch, 0) {
+		for _, a := range c.opened.Arrays {
+			part := c.memory(a, b)
+			for ; (a.Dtype == "text" || a.Dtype == "objects") && len(part) > 0; part = part[a.Stride:] { // what lies behind a value is undefined
+				h.Write(part[:4+binary.LittleEndian.Uint32(part)])
 			}
-			slot := *m.Slot
-			m.Slot, m.Generation = nil, 0
-			json.NewEncoder(h).Encode(m)
-			c.send(releaseRequest{Slot: slot})
-			if each != nil {
-				each(m.Batch)
-			}
-		case endMessage:
-			return [32]byte(h.Sum(nil))
-		default:
-			c.t.Fatalf("got %#v", m)
+			h.Write(part)
+		}
+		b.Slot, b.Generation = nil, 0
+		json.NewEncoder(h).Encode(b)
+		if each != nil {
+			each(b.Batch)
 		}
 	}
+	return [32]byte(h.Sum(nil))
 }
 
 // feedSessions are sessions of several kinds of a set with fields and a damaged sample.
 func feedSessions(t *testing.T) (dir string, sessions []openRequest) {
-	dir = t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 150, 2, valueFields, valuesOf)
+	dir = trainSet(t, 150, 2, valueFields, valuesOf)
 	damage(t, filepath.Join(dir, "train-shards"), 42)
 	return dir, []openRequest{
 		{Transform: json.RawMessage(`[{"op":"RandomCrop","size":4,"padding":1},{"op":"RandomHorizontalFlip"}]`), BatchSize: 16, Shuffle: true, Seed: of[int64](-7), OnError: onErrorBlank, Fields: []string{"caption", "score"}, WithParams: true, Slots: 5},
@@ -160,28 +139,6 @@ func (ts *testServer) awaitFeeders(can bool) {
 	testenv.Until(ts.t, func() bool { return !can || connected() >= 2 })
 }
 
-// awaitLog returns a log that ends up in the text, and a wait for words in it.
-func awaitLog(t *testing.T) (log *slog.Logger, await func(words string)) {
-	var mu sync.Mutex
-	var text bytes.Buffer
-	write := writerFunc(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return text.Write(b)
-	})
-	return slog.New(slog.NewTextHandler(write, nil)), func(words string) {
-		testenv.Until(t, func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return strings.Contains(text.String(), words)
-		})
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
 // TestFeederRefused starts feeders of other data and of another version.
 func TestFeederRefused(t *testing.T) {
 	dir, sessions := feedSessions(t)
@@ -189,9 +146,9 @@ func TestFeederRefused(t *testing.T) {
 	other, _ := startFeeder(t, oneSet(t, 150, 2), nil)
 	newer, _ := startFeeder(t, dir, func(c *Config) { c.Name = "imgfeed newer" })
 	for address, words := range map[string]string{other: "other data than the server", newer: "the feeder runs imgfeed newer"} {
-		log, await := awaitLog(t)
-		ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{address}, log })
-		await(words)
+		var log logText
+		ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{address}, log.logger() })
+		log.await(t, words)
 		if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 			t.Errorf("%s: other batches", words)
 		}
@@ -204,14 +161,8 @@ func TestHostileFeeders(t *testing.T) {
 	dir, sessions := feedSessions(t)
 	alone := startServer(t, dir, nil)
 	want := alone.dial().hello().open(sessions[0]).digest(0, nil)
-	hello, err := feeder.Replies.AppendFrame(nil, feeder.HelloReply{Version: 1, Server: "imgfeed test", Connections: 2, Sets: setsOf(alone)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusal, err := feeder.Replies.AppendFrame(nil, wire.Refusal{Message: "not today"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hello := testenv.Must(feeder.Replies.AppendFrame(nil, feeder.HelloReply{Version: 1, Server: "imgfeed test", Connections: 2, Sets: setsOf(alone)}))(t)
+	refusal := testenv.Must(feeder.Replies.AppendFrame(nil, wire.Refusal{Message: "not today"}))(t)
 	for name, c := range map[string]struct {
 		says  []byte // at once
 		then  []byte // after each request
@@ -227,10 +178,7 @@ func TestHostileFeeders(t *testing.T) {
 		"text":      {says: hello, then: []byte("\x04\x00\x00\x00null"), words: "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 			defer l.Close()
 			go func() {
 				for {
@@ -255,9 +203,9 @@ func TestHostileFeeders(t *testing.T) {
 					}()
 				}
 			}()
-			log, await := awaitLog(t)
+			var log logText
 			ts := startServer(t, dir, func(cfg *Config) {
-				cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log
+				cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log.logger()
 				if bytes.Equal(c.says, hello) {
 					cfg.Threads = loader.NoThreads // a feeder that connects gets all samples
 				}
@@ -266,7 +214,7 @@ func TestHostileFeeders(t *testing.T) {
 			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 				t.Error("other batches than without it")
 			}
-			await(c.words)
+			log.await(t, c.words)
 		})
 	}
 }
@@ -281,10 +229,7 @@ func TestHostileServers(t *testing.T) {
 		if change != nil {
 			change(&m)
 		}
-		frame, err := feeder.Requests.AppendFrame(nil, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame := testenv.Must(feeder.Requests.AppendFrame(nil, m))(t)
 		return frame
 	}
 	numbers := func(n ...int64) (b []byte) {
@@ -313,10 +258,7 @@ func TestHostileServers(t *testing.T) {
 			append(numbers(64, 0, 0), make([]byte, 64*16)...)...), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testenv.Must(net.Dial("tcp", address))(t)
 			defer conn.Close()
 			conn.Write(c.sends)
 			got, _ := io.ReadAll(conn)
@@ -339,9 +281,9 @@ func TestFeederLists(t *testing.T) {
 	folder := t.TempDir()
 	list := func(text string) { writeIn(t, folder, "feeders", text) }
 	list(first)
-	log, await := awaitLog(t)
+	var log logText
 	ts := startServer(t, dir, func(c *Config) {
-		c.Threads, c.Log = loader.NoThreads, log
+		c.Threads, c.Log = loader.NoThreads, log.logger()
 		c.Feeders = []string{"file:" + filepath.Join(folder, "feeders")}
 	})
 	connected := func() (addresses []string) {
@@ -369,23 +311,21 @@ func TestFeederLists(t *testing.T) {
 	check()
 	for text, words := range map[string]string{"nonsense": "want host:port", "10.1.2.3:7400": "give both sides --tls", "\xff\xfe:7400": "want host:port in UTF-8"} {
 		list(text)
-		await(words)
+		log.await(t, words)
 		listed(first, second) // as before
 	}
 	list(second)
 	listed(second)
 	check()
-	if err := os.Remove(filepath.Join(folder, "feeders")); err != nil {
-		t.Fatal(err)
-	}
-	await("no such file")
+	testenv.OK(t, os.Remove(filepath.Join(folder, "feeders")))
+	log.await(t, "no such file")
 	listed(second)
 	_, port, _ := net.SplitHostPort(first)
 	byName := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{"dns:localhost:" + port} })
 	byName.awaitFeeders(true)
-	unknown, await := awaitLog(t)
+	var unknown logText
 	startServer(t, dir, func(c *Config) {
-		c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{"dns:feeders.invalid:7400"}, unknown
+		c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{"dns:feeders.invalid:7400"}, unknown.logger()
 	})
-	await("looking up feeders failed")
+	unknown.await(t, "looking up feeders failed")
 }

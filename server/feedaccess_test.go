@@ -8,17 +8,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 )
@@ -32,15 +31,9 @@ type authority struct {
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testenv.Must(x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key))(t)
 	cert.Raw = der
 	return &authority{t, cert, key}
 }
@@ -52,18 +45,9 @@ func (a *authority) folder(change func(*x509.Certificate)) string {
 	if change != nil {
 		change(cert)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
+	der := testenv.Must(x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key))(a.t)
+	secret := testenv.Must(x509.MarshalPKCS8PrivateKey(key))(a.t)
 	dir := a.t.TempDir()
 	for name, block := range map[string]pem.Block{"ca.crt": {Type: "CERTIFICATE", Bytes: a.cert.Raw}, "tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret}} {
 		writeIn(a.t, dir, name, string(pem.EncodeToMemory(&block)))
@@ -74,9 +58,7 @@ func (a *authority) folder(change func(*x509.Certificate)) string {
 // writeIn writes a file of dir, and returns dir.
 func writeIn(t testing.TB, dir, name, text string) string {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	return dir
 }
 
@@ -100,13 +82,11 @@ func TestFeedTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, _ := startFeeder(t, dir, func(cfg *Config) { cfg.FeedTLS = c.feeder })
-			log, await := awaitLog(t)
+			var log logText
 			ts := startServer(t, dir, func(cfg *Config) {
-				cfg.Threads, cfg.Feeders, cfg.FeedTLS, cfg.Log = loader.NoThreads, []string{address}, c.server, log
+				cfg.Threads, cfg.Feeders, cfg.FeedTLS, cfg.Log = loader.NoThreads, []string{address}, c.server, log.logger()
 			})
-			if c.words != "" {
-				await(c.words)
-			}
+			log.await(t, c.words)
 			ts.awaitFeeders(c.words == "")
 			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 				t.Error("other batches than without feeders")
@@ -123,9 +103,7 @@ func TestFeedTLSFiles(t *testing.T) {
 	ours := newAuthority(t)
 	without := func(name string) string {
 		dir := ours.folder(nil)
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Remove(filepath.Join(dir, name)))
 		return dir
 	}
 	for words, dir := range map[string]string{
@@ -154,10 +132,7 @@ func TestFeedTLSFiles(t *testing.T) {
 
 func readFile(t *testing.T, dir, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 	return string(text)
 }
 
@@ -174,10 +149,7 @@ func TestHostileTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testenv.Must(net.Dial("tcp", address))(t)
 			defer conn.Close()
 			io.WriteString(conn, sends)
 			io.ReadAll(conn) // until the feeder closes it
@@ -197,10 +169,7 @@ func TestSilentCrowd(t *testing.T) {
 	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
 	var open atomic.Int64
 	for range 1100 {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testenv.Must(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		open.Add(1)
 		go func() {
@@ -219,28 +188,17 @@ func TestSilentCrowd(t *testing.T) {
 
 // TestBadConnectionsAreLoggedOnce logs one of hundreds of bad connections, of each kind.
 func TestBadConnectionsAreLoggedOnce(t *testing.T) {
-	var mu sync.Mutex
-	var text strings.Builder
-	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return text.Write(b)
-	}), nil))
-	address, _ := startFeeder(t, oneSet(t, 20, 1), func(c *Config) { c.Log = log })
+	var log logText
+	address, _ := startFeeder(t, oneSet(t, 20, 1), func(c *Config) { c.Log = log.logger() })
 	for range 100 {
 		for _, sends := range []string{"GET / HTTP/1.1\r\n\r\n", "\x02\x00\x00\x00{}"} {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := testenv.Must(net.Dial("tcp", address))(t)
 			io.WriteString(conn, sends)
 			io.Copy(io.Discard, conn)
 			conn.Close()
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if lines := strings.Count(text.String(), "ending the connection"); lines < 1 || lines > 2 {
-		t.Errorf("%d lines:\n%s", lines, &text)
+	if lines := strings.Count(log.String(), "ending the connection"); lines < 1 || lines > 2 {
+		t.Errorf("%d lines:\n%s", lines, &log)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
 )
@@ -22,9 +23,7 @@ func TestFeedersAreSeen(t *testing.T) {
 	ts.dial().hello().open(sessions[0]).digest(3, nil)
 	ts.addMoment(time.Now().Add(time.Second))
 	var st status.Status
-	if err := json.Unmarshal(ts.get("/status.json").Body.Bytes(), &st); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(ts.get("/status.json").Body.Bytes(), &st))
 	for _, f := range st.Feeders.Each {
 		if (f.Connections > 0) != (f.Address == address) || (f.Trouble != "") != (f.Address == away) {
 			t.Errorf("%+v", f)

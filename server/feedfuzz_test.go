@@ -3,12 +3,10 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net"
-	"os"
 	"testing"
-	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -28,19 +26,5 @@ func FuzzFeedConnection(f *testing.F) {
 		request, _ := feeder.Requests.AppendFrame(bytes.Clone(hello), m)
 		f.Add(feeder.AppendNumbers(request, &loader.Piece{Seed: 3, Epoch: 1, Indices: []int{7, 0}}, 2))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(time.Minute)) // go test sets no limit when it fuzzes
-		go func() {
-			conn.Write(b)
-			conn.(*net.TCPConn).CloseWrite()
-		}()
-		if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
-			t.Error("the feeder does not end the connection")
-		}
-	})
+	f.Fuzz(func(t *testing.T, b []byte) { checkEnds(t, testenv.Must(net.Dial("tcp", address))(t), b) })
 }

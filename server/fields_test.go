@@ -3,10 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"hash/crc32"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,19 +27,15 @@ func everyValue(index int) []byte {
 
 // TestLongValuesNeedSmallBatches asks for a field with a value of 3 MB, of which a slot can hold few.
 func TestLongValuesNeedSmallBatches(t *testing.T) {
-	dir := t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 3, 1, valueFields, func(i int) []byte {
+	dir := trainSet(t, 3, 1, valueFields, func(i int) []byte {
 		return shard.AppendBytes(shard.AppendFloats(nil, 1), bytes.Repeat([]byte("x"), 1+i*1_500_000))
 	})
 	ts := startServer(t, dir, nil)
 	c := ts.dial().hello()
-	c.send(openRequest{Transform: onePixel, BatchSize: 1, Fields: []string{"score", "score"}})
-	c.refused(kindBadRequest, "twice")
-	c.send(openRequest{Transform: onePixel, BatchSize: 100, Fields: []string{"score", "caption"}})
-	c.refused(kindBadRequest, `field "caption": its longest value has 3000001 bytes, and a slot has room for that for each of 100 samples, at most 256.0 MiB in all: take batches of at most 89`)
+	c.refuses(openRequest{Transform: onePixel, BatchSize: 1, Fields: []string{"score", "score"}}, kindBadRequest, "twice")
+	c.refuses(openRequest{Transform: onePixel, BatchSize: 100, Fields: []string{"score", "caption"}}, kindBadRequest, `field "caption": its longest value has 3000001 bytes, and a slot has room for that for each of 100 samples, at most 256.0 MiB in all: take batches of at most 89`)
 	c.open(openRequest{BatchSize: 3, Slots: 1, Fields: []string{"caption"}})
-	c.start(startRequest{})
-	m := expect[batchMessage](c)
+	m := c.begun(0)
 	got := c.array(ring.Field, m)
 	if stride := len(got) / 3; binary.LittleEndian.Uint32(got[2*stride:]) != 3_000_001 || got[2*stride+3_000_004] != 'x' {
 		t.Errorf("the longest value has %d bytes", binary.LittleEndian.Uint32(got[2*stride:]))
@@ -51,13 +44,11 @@ func TestLongValuesNeedSmallBatches(t *testing.T) {
 
 // TestBlankFields serves a sample that is damaged: its numbers are none.
 func TestBlankFields(t *testing.T) {
-	dir := t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 3, 1, everyField, everyValue)
+	dir := trainSet(t, 3, 1, everyField, everyValue)
 	damage(t, filepath.Join(dir, "train-shards"), 1)
 	c := startServer(t, dir, nil).dial().hello().open(openRequest{BatchSize: 3, OnError: onErrorBlank, Fields: []string{"box", "ids", "caption"}, Slots: 1})
 	for range 2 { // in a slot that is new, and in one that was used
-		c.start(startRequest{})
-		m := expect[batchMessage](c)
+		m := c.begun(0)
 		slot := c.ring[int64(*m.Slot)*c.opened.SlotBytes:]
 		box, ids, caption := slot[c.opened.Arrays[3].Offset+16:], view[int64](slot[c.opened.Arrays[4].Offset+16:][:16]), slot[c.opened.Arrays[5].Offset+8:]
 		for at := range 4 {
@@ -75,39 +66,33 @@ func TestBlankFields(t *testing.T) {
 
 // TestForgedLengths serves a set whose manifest says that values are shorter than they are: none is written over another's memory.
 func TestForgedLengths(t *testing.T) {
-	dir := t.TempDir()
-	set := filepath.Join(dir, "train-shards")
-	writeFieldSet(t, set, "train", 6, 1, valueFields, func(i int) []byte {
+	dir := trainSet(t, 6, 1, valueFields, func(i int) []byte {
 		return shard.AppendBytes(shard.AppendFloats(nil, 1), bytes.Repeat([]byte("x"), 1+i*i*100))
 	})
-	path := filepath.Join(set, "manifest.json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte(`"bytes_max": 2501`), []byte(`"bytes_max": 1`), 1)
-	body := text[:bytes.LastIndex(text, []byte(`"crc32c"`))]
-	text = fmt.Appendf(bytes.Clone(body), "\"crc32c\": \"%08x\"\n}\n", crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-	if err := os.WriteFile(path, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	forge(t, dir, func(text []byte) []byte {
+		return bytes.Replace(text, []byte(`"bytes_max": 2501`), []byte(`"bytes_max": 1`), 1)
+	})
 	c := startServer(t, dir, nil).dial().hello().open(openRequest{BatchSize: 6, Fields: []string{"caption"}})
 	c.start(startRequest{})
 	c.refused(kindCorrupt, `field "caption" has 101 bytes, and at most 1 are expected`, "00000.imgshard: record 1 (sample 1)")
-	c.send(valuesRequest{Index: 2})
-	c.refused(kindCorrupt)
+	c.refuses(valuesRequest{Index: 2}, kindCorrupt)
 }
 
 // TestFieldsAllocateNothing serves numbers and counts allocations.
 func TestFieldsAllocateNothing(t *testing.T) {
+	allocateNothing(t, everyField, everyValue, "", "score", "box", "ids", "caption")
+}
+
+// allocateNothing compares the allocations of epochs with fields and without any.
+func allocateNothing(t *testing.T, has shard.Fields, values func(int) []byte, boxes string, fields ...string) {
+	t.Helper()
 	const samples = 600
-	dir := t.TempDir()
-	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", samples, 1, everyField, everyValue)
-	ts := startServer(t, dir, nil)
-	mallocs := func(fields ...string) float64 {
-		return ts.dial().hello().open(openRequest{BatchSize: 300, Fields: fields}).mallocs(samples) / (2 * samples)
+	ts := startServer(t, trainSet(t, samples, 1, has, values), nil)
+	mallocs := func(m openRequest) float64 {
+		m.BatchSize = 300
+		return ts.dial().hello().open(m).mallocs(samples) / (2 * samples)
 	}
-	without, with := mallocs(), mallocs("score", "box", "ids", "caption")
+	without, with := mallocs(openRequest{}), mallocs(openRequest{Fields: fields, Boxes: boxes})
 	if with > without+0.25 {
 		t.Errorf("%.2f allocations a sample with fields, %.2f without", with, without)
 	}

@@ -24,9 +24,7 @@ func (ts *testServer) batch(session uint64, header ...string) (p batchPreview, c
 	ts.t.Helper()
 	w := ts.get(fmt.Sprintf("/sessions/%d/batch.json", session), header...)
 	if w.Code == 200 {
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-			ts.t.Fatal(err)
-		}
+		testenv.OK(ts.t, json.Unmarshal(w.Body.Bytes(), &p))
 	}
 	return p, w.Code
 }
@@ -35,14 +33,9 @@ func (ts *testServer) batch(session uint64, header ...string) (p batchPreview, c
 func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
 	t.Helper()
 	_, text, _ := strings.Cut(url, ";base64,")
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(base64.StdEncoding.DecodeString(text))(t)
 	img, _, err := image.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	size = img.Bounds().Size()
 	for y := range size.Y {
 		for x := range size.X {
@@ -51,12 +44,6 @@ func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
 		}
 	}
 	return pix, size
-}
-
-// begun starts an epoch and takes its first batch.
-func (c *client) begun(epoch int64) batchMessage {
-	c.start(startRequest{Epoch: epoch})
-	return expect[batchMessage](c)
 }
 
 // TestBatchOnThePage compares the pictures of the last batch with what the client was sent, random draws, views and fields included.
@@ -90,7 +77,7 @@ func TestBatchOnThePage(t *testing.T) {
 		}
 		for v, bytesEach := range []int{18, 48, 48} {
 			got, _ := pixelsOf(t, sample.Views[v].Picture)
-			if want := c.images(b, v)[bytesEach*i:][:bytesEach]; !bytes.Equal(got, want) {
+			if want := c.array(ring.Images, b, fmt.Sprint(v))[bytesEach*i:][:bytesEach]; !bytes.Equal(got, want) {
 				t.Errorf("position %d, view %d: %v, the client has %v", i, v, got, want)
 			}
 		}
@@ -105,17 +92,6 @@ func TestBatchOnThePage(t *testing.T) {
 	if _, code := ts.batch(99); code != 404 {
 		t.Errorf("a session that is not there: %d", code)
 	}
-}
-
-// images returns the images of a view of a batch.
-func (c *client) images(b batchMessage, v int) []byte {
-	for _, a := range c.opened.Arrays {
-		if a.Kind == ring.Images && a.Name == fmt.Sprint(v) {
-			return c.ring[int64(*b.Slot)*c.opened.SlotBytes+a.Offset:][:int64(b.Count)*a.Stride]
-		}
-	}
-	c.t.Fatalf("no view %d", v)
-	return nil
 }
 
 // TestBadSamplesOnThePage marks what is blank and what replaces another sample.

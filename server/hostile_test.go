@@ -26,10 +26,7 @@ func checkServes(ts *testServer) {
 
 func openFiles(t testing.TB) int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := testenv.Must(os.ReadDir("/proc/self/fd"))(t)
 	return len(entries)
 }
 
@@ -107,14 +104,12 @@ func TestWrongReleases(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	refuse := func(slot int) {
 		t.Helper()
-		c.send(releaseRequest{Slot: slot})
-		if e := c.refused(kindBadRequest); e.Request != "release" {
+		if e := c.refuses(releaseRequest{Slot: slot}, kindBadRequest); e.Request != "release" {
 			t.Errorf("release of slot %d: %+v", slot, e)
 		}
 	}
 	refuse(0) // before any was lent
-	c.start(startRequest{})
-	a, b := expect[batchMessage](c), expect[batchMessage](c)
+	a, b := c.begun(0), expect[batchMessage](c)
 	refuse(2)
 	refuse(-1)
 	c.send(releaseRequest{Slot: *a.Slot})
@@ -126,8 +121,7 @@ func TestWrongReleases(t *testing.T) {
 	expect[batchMessage](c)
 	c.checkBatch(again)
 	socket := ts.dial().hello().open(openRequest{BatchSize: 2, Transport: transportSocket})
-	socket.send(releaseRequest{Slot: 0})
-	socket.refused(kindBadRequest)
+	socket.refuses(releaseRequest{Slot: 0}, kindBadRequest)
 }
 
 // TestClientsThatDoNotRead holds the server up in every way that a client can, and checks that others do not notice.
@@ -240,19 +234,18 @@ func FuzzConnection(f *testing.F) {
 	open.Transport, open.Shuffle, open.Seed, open.WithParams, open.Policy = transportSocket, true, of[int64](3), true, plan.DropLast.String()
 	f.Add(frames(hello, open, startRequest{Epoch: 1}))
 	ts := startServer(f, oneSet(f, 8, 2), func(c *Config) { c.MemoryBytes = 4 << 20 })
-	f.Fuzz(func(t *testing.T, b []byte) {
-		conn, err := net.Dial("unix", ts.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(time.Minute)) // go test sets no limit when it fuzzes
-		go func() {
-			conn.Write(b)
-			conn.(*net.UnixConn).CloseWrite()
-		}()
-		if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
-			t.Error("the server does not end the connection")
-		}
-	})
+	f.Fuzz(func(t *testing.T, b []byte) { checkEnds(t, testenv.Must(net.Dial("unix", ts.path))(t), b) })
+}
+
+// checkEnds sends bytes and nothing more to a peer, which must end the connection.
+func checkEnds(t *testing.T, conn net.Conn, b []byte) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Minute)) // go test sets no limit when it fuzzes
+	go func() {
+		conn.Write(b)
+		conn.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
+		t.Error("the peer does not end the connection")
+	}
 }

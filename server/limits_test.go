@@ -195,8 +195,7 @@ func TestSixtyFourSessions(t *testing.T) {
 func TestLimitsOfHello(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial()
-	c.send(wire.Hello{Version: wire.Version})
-	limits := expect[helloReply](c).Limits
+	limits := ask[helloReply](c, wire.Hello{Version: wire.Version}).Limits
 	c.open(openRequest{BatchSize: 2})
 	over := func(name string) int { return limits[name] + 1 }
 	requests := map[string]any{
@@ -212,8 +211,7 @@ func TestLimitsOfHello(t *testing.T) {
 		if _, opens := request.(openRequest); opens {
 			on = ts.dial().hello()
 		}
-		on.send(request)
-		on.refused(kindBadRequest, strconv.Itoa(limits[name]))
+		on.refuses(request, kindBadRequest, strconv.Itoa(limits[name]))
 	}
 	c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(over("request_bytes"))))
 	if e := expect[errorMessage](c); !e.Fatal || !strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])) {

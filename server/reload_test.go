@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -17,9 +16,7 @@ import (
 // replaceSet replaces the set in dir by another one, as imgshard build --force does.
 func replaceSet(t *testing.T, dir, split string, samples, partitions int) {
 	t.Helper()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.RemoveAll(dir))
 	writeSet(t, dir, split, samples, partitions)
 }
 
@@ -84,8 +81,7 @@ func TestReloadUnderASession(t *testing.T) {
 	ts := startServer(t, dir, finding(dir))
 	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
 	before := ts.catalog.Load().sets["train"]
-	c.start(startRequest{})
-	if b := expect[batchMessage](c); b.Count != 3 {
+	if b := c.begun(0); b.Count != 3 {
 		t.Fatal(b)
 	}
 	c.refused(kindCorrupt)
@@ -122,22 +118,15 @@ func TestReloadRefuses(t *testing.T) {
 	old := ts.catalog.Load().sets["other"].Manifest().Fingerprint
 	replaceSet(t, filepath.Join(dir, "other"), "other", 8, 1)
 	for _, path := range []string{"less/rank-0001", "none"} {
-		if err := os.RemoveAll(filepath.Join(dir, path)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.RemoveAll(filepath.Join(dir, path)))
 	}
-	if err := os.Remove(filepath.Join(dir, "broken/rank-0000/00000.imgshard")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "changed")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(dir, "broken/rank-0000/00000.imgshard")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "changed")))
 	scored(1)
 	writeSet(t, filepath.Join(dir, "new"), "new", 6, 1) // is not served either
 	c := ts.dial().hello()
 	for range 2 {
-		c.send(status.Reload{})
-		c.refused(kindCorrupt, "nothing has changed, and the data opened before is still served",
+		c.refuses(status.Reload{}, kindCorrupt, "nothing has changed, and the data opened before is still served",
 			"split other: "+filepath.Join(dir, "other")+" holds other data, ", ", and "+old[:12], "split changed: ",
 			"split less: "+filepath.Join(dir, "less")+" lacks partitions [1], which were whole", "none holds no set of it any more",
 			"00000.imgshard is missing")
@@ -207,14 +196,11 @@ func TestOtherClassesAreLogged(t *testing.T) {
 		dir := t.TempDir()
 		writeSet(t, filepath.Join(dir, "a"), "train", 4, 1)
 		writeClassSet(t, filepath.Join(dir, "b"), "val", 4, 1, tc.classes, nil, func(int) []byte { return nil })
-		found, err := shard.FindAll(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var log bytes.Buffer
-		openCatalog(found, slog.New(slog.NewTextHandler(&log, nil))).close()
-		if strings.Contains(log.String(), "split=val label=0 class=dog") != tc.logged || !tc.logged && log.Len() > 0 {
-			t.Errorf("%s: %s", name, log.String())
+		found := testenv.Must(shard.FindAll(dir))(t)
+		var log logText
+		openCatalog(found, log.logger()).close()
+		if strings.Contains(log.String(), "split=val label=0 class=dog") != tc.logged || !tc.logged && log.String() != "" {
+			t.Errorf("%s: %s", name, &log)
 		}
 	}
 }

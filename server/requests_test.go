@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/server/status"
 )
@@ -15,14 +16,8 @@ import (
 // frameText returns the JSON text of a message's frame.
 func frameText(t testing.TB, m any) []byte {
 	t.Helper()
-	frame, err := appendFrame(nil, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := wire.NewReader(bytes.NewReader(frame), wire.ReplyBytesMax).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	frame := testenv.Must(appendFrame(nil, m))(t)
+	text := testenv.Must(wire.NewReader(bytes.NewReader(frame), wire.ReplyBytesMax).Next())(t)
 	return text
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
@@ -39,16 +40,10 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 // socketPair returns both ends of a connection.
 func socketPair(t testing.TB) (ends [2]*net.UnixConn) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := testenv.Must(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	for i, fd := range fds {
 		file := os.NewFile(uintptr(fd), "")
-		conn, err := net.FileConn(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testenv.Must(net.FileConn(file))(t)
 		file.Close()
 		t.Cleanup(func() { conn.Close() })
 		ends[i] = conn.(*net.UnixConn)
@@ -59,10 +54,7 @@ func socketPair(t testing.TB) (ends [2]*net.UnixConn) {
 // TestRights sends a descriptor with a message that is larger than a socket's buffer, between two others.
 func TestRights(t *testing.T) {
 	ends := socketPair(t)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := testenv.Must(os.Open(os.DevNull))(t)
 	defer null.Close()
 	end, _ := appendFrame(nil, endMessage{})
 	long, _ := appendFrame(nil, classesReply{Classes: []string{strings.Repeat("x", 1<<20)}})
@@ -74,9 +66,7 @@ func TestRights(t *testing.T) {
 	reader := &rightsReader{conn: ends[1]}
 	frames := wire.NewReader(reader, wire.ReplyBytesMax)
 	for i := range 3 {
-		if _, err := frames.Next(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(frames.Next())(t)
 		if (reader.file != nil) != (i > 0) {
 			t.Errorf("after message %d: %v", i, reader.file)
 		}

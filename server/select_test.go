@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // choose sends a selection with its arrays.
@@ -90,13 +92,13 @@ func TestSelectionsAreRefused(t *testing.T) {
 	}{
 		"position 1 of the list is -1: indices are 0 to 9": {selectRequest{}, long, nil},
 		"position 0 of the list is 10":                     {selectRequest{}, []int64{10}, nil},
-		"3 weights for 10 samples":                      {selectRequest{}, nil, []float64{1, 2, 3}},
-		"weight 0 is NaN":                               {selectRequest{}, []int64{1}, []float64{math.NaN()}},
-		"repeats is -2":                                 {selectRequest{Repeats: -2}, nil, nil},
-		"positions is -1":                               {selectRequest{Positions: -1}, nil, nil},
-		"positions is 4294967296":                       {selectRequest{Positions: 1 << 32}, nil, nil},
-		"an epoch of 11 samples, and there are 10":      {selectRequest{Positions: 11}, nil, nil},
-		"a rank's own order is a list of samples":       {selectRequest{OfRank: true}, nil, nil},
+		"3 weights for 10 samples":                         {selectRequest{}, nil, []float64{1, 2, 3}},
+		"weight 0 is NaN":                                  {selectRequest{}, []int64{1}, []float64{math.NaN()}},
+		"repeats is -2":                                    {selectRequest{Repeats: -2}, nil, nil},
+		"positions is -1":                                  {selectRequest{Positions: -1}, nil, nil},
+		"positions is 4294967296":                          {selectRequest{Positions: 1 << 32}, nil, nil},
+		"an epoch of 11 samples, and there are 10":         {selectRequest{Positions: 11}, nil, nil},
+		"a rank's own order is a list of samples":          {selectRequest{OfRank: true}, nil, nil},
 	} {
 		c.choose(sel.m, sel.list, sel.weights)
 		c.refused(kindBadRequest, want)
@@ -104,8 +106,7 @@ func TestSelectionsAreRefused(t *testing.T) {
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 5}}) {
 		t.Errorf("after all of these: %v", got)
 	}
-	c.send(selectRequest{})
-	if m := expect[selectedReply](c); m.Positions != 10 || m.Bytes != 0 {
+	if m := ask[selectedReply](c, selectRequest{}); m.Positions != 10 || m.Bytes != 0 {
 		t.Errorf("back to the whole set: %+v", m)
 	}
 	if got := slices.Concat(c.epoch(0, 0)...); len(got) != 10 {
@@ -152,9 +153,7 @@ func TestSelectionsCountAsMemory(t *testing.T) {
 // TestSelectionsNeedTheirPartitions serves a machine that has one partition of two.
 func TestSelectionsNeedTheirPartitions(t *testing.T) {
 	dir := oneSet(t, 10, 2)
-	if err := os.RemoveAll(filepath.Join(dir, "train-shards", "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "train-shards", "rank-0001")))
 	ts := startServer(t, dir, nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Seed: of[int64](1), Selects: true})
 	c.choose(selectRequest{}, []int64{4, 0, 8}, nil)
@@ -182,8 +181,7 @@ func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
 	c.choose(selectRequest{}, []int64{7, 8}, nil)
 	expect[selectedReply](c)
-	c.start(startRequest{})
-	first := expect[batchMessage](c)
+	first := c.begun(0)
 	c.choose(selectRequest{}, []int64{1}, nil)
 	expect[selectedReply](c)
 	var got []int64

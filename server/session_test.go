@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"image/png"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -27,14 +26,6 @@ import (
 )
 
 func of[T any](v T) *T { return &v }
-
-// oneSet writes a set of one split and returns the folder above it.
-func oneSet(t testing.TB, samples, world int) string {
-	t.Helper()
-	dir := t.TempDir()
-	writeSet(t, filepath.Join(dir, "train-shards"), "train", samples, world)
-	return dir
-}
 
 // TestTransportsAgree compares every array of the two transports, in both layouts.
 func TestTransportsAgree(t *testing.T) {
@@ -70,8 +61,7 @@ func TestTransportsAgree(t *testing.T) {
 func TestLentSlotsStayAsTheyAre(t *testing.T) {
 	ts := startServer(t, oneSet(t, 40, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 3})
-	c.start(startRequest{Epoch: 0})
-	held := expect[batchMessage](c)
+	held := c.begun(0)
 	want := bytes.Clone(c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes])
 	c.send(stopRequest{})
 	// Batches that were on their way are released; stats is the request whose reply tells that no more will come.
@@ -93,8 +83,7 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 		}
 	}
 	c.send(releaseRequest{Slot: *held.Slot})
-	c.send(statsRequest{})
-	if s := expect[statsReply](c); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != status.Idle {
+	if s := ask[statsReply](c, statsRequest{}); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != status.Idle {
 		t.Errorf("at the end: %+v", s)
 	}
 }
@@ -102,11 +91,9 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 	ts := startServer(t, oneSet(t, 6, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
-	c.start(startRequest{Epoch: 0})
-	first := expect[batchMessage](c)
+	first := c.begun(0)
 	for _, bad := range []startRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
-		c.send(bad)
-		if e := c.refused(kindBadRequest); e.Request != "start" {
+		if e := c.refuses(bad, kindBadRequest); e.Request != "start" {
 			t.Errorf("%+v: %+v", bad, e)
 		}
 	}
@@ -162,9 +149,7 @@ func TestOpenRefusals(t *testing.T) {
 func TestPartitionsInReach(t *testing.T) {
 	dir := oneSet(t, 8, 4)
 	for _, r := range []int{1, 3} {
-		if err := os.RemoveAll(filepath.Join(dir, "train-shards", fmt.Sprintf("rank-%04d", r))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.RemoveAll(filepath.Join(dir, "train-shards", fmt.Sprintf("rank-%04d", r))))
 	}
 	sets := map[string]string{"train": filepath.Join(dir, "train-shards")}
 	for _, tt := range []struct {
@@ -180,25 +165,20 @@ func TestPartitionsInReach(t *testing.T) {
 	}
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
-	c.send(wire.Hello{Version: 1})
-	if h := expect[helloReply](c); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
+	if h := ask[helloReply](c, wire.Hello{Version: 1}); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
 		t.Errorf("hello says %+v", h)
 	}
-	c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(1), World: of(4)})
-	c.refused(kindMissing, "rank-0001", "copy")
-	c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(0), World: of(3)})
-	c.refused(kindMissing, "world of 4")
+	c.refuses(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(1), World: of(4)}, kindMissing, "rank-0001", "copy")
+	c.refuses(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(0), World: of(3)}, kindMissing, "world of 4")
 	c.open(openRequest{BatchSize: 2}) // of the server's rank
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{2, 6}}) {
 		t.Errorf("rank 2 of 4 gets %v", got)
 	}
-	c.send(labelsRequest{})
-	expect[labelsReply](c)
+	ask[labelsReply](c, labelsRequest{})
 	if got := view[int32](c.raw(32)); !reflect.DeepEqual(got, []int32{0, -1, 0, -1, 0, -1, 0, -1}) {
 		t.Errorf("labels %v", got)
 	}
-	c.send(keyRequest{Index: 1})
-	c.refused(kindMissing)
+	c.refuses(keyRequest{Index: 1}, kindMissing)
 	// A world of 2 needs partitions 0 and 2, or 1 and 3.
 	for rank, ok := range []bool{true, false} {
 		c := ts.dial().hello()
@@ -214,11 +194,9 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	c.epoch(0, 0)
-	c.start(startRequest{Epoch: 1})
+	c.begun(1)
 	expect[batchMessage](c)
-	expect[batchMessage](c)
-	c.send(releaseRequest{Slot: 9})
-	expect[errorMessage](c)
+	ask[errorMessage](c, releaseRequest{Slot: 9})
 	metrics := ts.get("/metrics").Body.String()
 	for _, want := range []string{
 		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`, `imgfeed_delivered_bytes_total{split="train"} 266`,
@@ -229,10 +207,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
-	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := testenv.Must(promlint.New(strings.NewReader(metrics)).Lint())(t)
 	for _, problem := range problems {
 		if strings.HasPrefix(problem.Metric, "imgfeed_") {
 			t.Errorf("against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
@@ -244,8 +219,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	if status := ts.get("/").Body.String(); !strings.Contains(status, ", 14 delivered, ") || !strings.Contains(status, "training is the limit") {
 		t.Errorf("the status says\n%s", status)
 	}
-	c.send(statsRequest{})
-	if s := expect[statsReply](c); s.WaitingFor != status.Client || s.SlotsLent != 2 || s.Images != 14 {
+	if s := ask[statsReply](c, statsRequest{}); s.WaitingFor != status.Client || s.SlotsLent != 2 || s.Images != 14 {
 		t.Errorf("stats %+v", s)
 	}
 	ts.stop()
@@ -263,8 +237,7 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	c.start(startRequest{})
 	for i := range int64(samples - 1) { // after the last batch comes the end, before or after the numbers
 		batch := expect[batchMessage](c)
-		c.send(statsRequest{})
-		if s := expect[statsReply](c); s.Images != i+1 || s.Batches != i+1 {
+		if s := ask[statsReply](c, statsRequest{}); s.Images != i+1 || s.Batches != i+1 {
 			t.Fatalf("%d images in %d batches after batch %d", s.Images, s.Batches, i)
 		}
 		c.send(releaseRequest{Slot: *batch.Slot})
@@ -307,8 +280,8 @@ func TestStopTellsTheClients(t *testing.T) {
 func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 	dir := oneSet(t, 200, 1)
 	for _, stops := range []bool{true, false} {
-		var log bytes.Buffer
-		ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		var log logText
+		ts := startServer(t, dir, func(c *Config) { c.Log = log.logger() })
 		for range 20 {
 			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
 			started := c.start(startRequest{})
@@ -362,8 +335,7 @@ func TestAllBatchesMade(t *testing.T) {
 	slots := []int{*expect[batchMessage](c).Slot, *expect[batchMessage](c).Slot}
 	expect[endMessage](c)
 	for i, want := range []string{"epoch 3: all batches are made, training is the limit", "epoch 3: all batches are made, training is the limit", "no epoch is running"} {
-		c.send(statsRequest{})
-		if s := expect[statsReply](c); s.Verdict != want || (s.WaitingFor == status.Client) != (i < 2) {
+		if s := ask[statsReply](c, statsRequest{}); s.Verdict != want || (s.WaitingFor == status.Client) != (i < 2) {
 			t.Errorf("with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
 		}
 		if st := ts.Status(0); st.Verdict != want {

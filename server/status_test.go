@@ -37,13 +37,11 @@ func TestStatus(t *testing.T) {
 	later := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1, Rank: of(1), World: of(2)})
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Rank: of(0), World: of(2)})
 	c.epoch(0, 0)
-	c.start(startRequest{Epoch: 1})
-	expect[batchMessage](c)
+	c.begun(1)
 	expect[batchMessage](c)
 	ts.addMoment(time.Now().Add(time.Second))
 	asker := ts.dial().hello()
-	asker.send(status.Request{})
-	st := expect[status.Status](asker)
+	st := ask[status.Status](asker, status.Request{})
 	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
 		t.Errorf("%+v", st)
 	}
@@ -105,10 +103,7 @@ func TestPage(t *testing.T) {
 
 // TestDocumentListsTheMetrics compares the list of docs/monitoring.md with what is served.
 func TestDocumentListsTheMetrics(t *testing.T) {
-	text, err := os.ReadFile("../docs/monitoring.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile("../docs/monitoring.md"))(t)
 	var listed, served []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(imgfeed_\\w+)` \\| (\\w+) \\|").FindAllSubmatch(text, -1) {
 		listed = append(listed, string(m[1])+" "+string(m[2]))
@@ -183,8 +178,7 @@ func TestLookersSeeWholeSnapshots(t *testing.T) {
 	}
 	for i := range 20 {
 		size := 1 + i%4
-		c.send(changeRequest{Transform: json.RawMessage(fmt.Sprintf(`[{"op":"CenterCrop","size":%d}]`, size)), BatchSize: size})
-		if changed := expect[changedReply](c); !changed.Fits {
+		if changed := ask[changedReply](c, changeRequest{Transform: json.RawMessage(fmt.Sprintf(`[{"op":"CenterCrop","size":%d}]`, size)), BatchSize: size}); !changed.Fits {
 			t.Fatalf("batches of %d do not fit", size)
 		}
 		if i%5 == 0 {

@@ -9,18 +9,10 @@ import (
 // drain runs an epoch and gives every slot back at once.
 func (c *client) drain(epoch int64) (images int) {
 	c.t.Helper()
-	c.start(startRequest{Epoch: epoch})
-	for {
-		switch m := c.receive().(type) {
-		case batchMessage:
-			images += m.Count
-			c.send(releaseRequest{Slot: *m.Slot})
-		case endMessage:
-			return images
-		default:
-			c.t.Fatalf("got %#v", m)
-		}
+	for b := range c.batches(epoch, 0) {
+		images += b.Count
 	}
+	return images
 }
 
 // mallocs returns how often two epochs of so many samples allocate, and closes the client.

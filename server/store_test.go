@@ -35,8 +35,7 @@ func TestDeadStore(t *testing.T) {
 		if m := c.refused(kindInternal, "check the network and the storage"); m.Generation == 0 {
 			t.Errorf("%s: %+v", name, m)
 		}
-		c.send(sampleRequest{Index: 3})
-		if m := c.refused(kindInternal, "check the network and the storage"); m.Request != "sample" {
+		if m := c.refuses(sampleRequest{Index: 3}, kindInternal, "check the network and the storage"); m.Request != "sample" {
 			t.Errorf("%s: %+v", name, m)
 		}
 		c.close()

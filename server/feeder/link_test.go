@@ -7,16 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
 func viewsOf(t testing.TB, size int) transform.Views {
 	t.Helper()
-	spec, err := transform.NewSpec(transform.CenterCrop{Size: transform.Size{size, size}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := testenv.Must(transform.NewSpec(transform.CenterCrop{Size: transform.Size{size, size}}))(t)
 	return transform.Views{spec}
 }
 
@@ -27,20 +25,11 @@ func TestLinkAllocatesNothing(t *testing.T) {
 	slot.Params = nil
 	offer := &Offer{frame: []byte("\x02\x00\x00\x00{}"), sampleBytes: int64(views.OutputBytes())}
 	p := &loader.Piece{Offer: offer, Slot: slot, Indices: make([]int, 16)}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	near, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	near := testenv.Must(net.Dial("tcp", l.Addr().String()))(t)
 	defer near.Close()
-	far, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	far := testenv.Must(l.Accept())(t)
 	defer far.Close()
 	go func() {
 		request := make([]byte, 6+8*3+16*16)

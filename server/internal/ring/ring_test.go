@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // batchArrays are the arrays of a session, of images of a size.
@@ -22,10 +24,7 @@ func batchArrays(height, width, channels int, withParams bool) []Array {
 }
 
 func TestLayoutExample(t *testing.T) {
-	got, err := NewLayout(256, batchArrays(224, 224, 3, true)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(NewLayout(256, batchArrays(224, 224, 3, true)...))(t)
 	want := []Array{
 		{Kind: "images", Dtype: "uint8", Shape: []int{224, 224, 3}, Stride: 150528},
 		{Kind: "labels", Dtype: "int64", Offset: 38535168, Stride: 8},
@@ -40,10 +39,7 @@ func TestLayoutExample(t *testing.T) {
 func TestLayoutKeepsArraysApart(t *testing.T) {
 	for _, withParams := range []bool{false, true} {
 		for batch := 1; batch < 70; batch++ {
-			l, err := NewLayout(batch, batchArrays(3, 5, 3, withParams)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := testenv.Must(NewLayout(batch, batchArrays(3, 5, 3, withParams)...))(t)
 			slot, sum := make([]byte, l.Size), 0
 			for i, part := range l.AppendParts(nil, slot, batch) {
 				for j := range part {
@@ -75,10 +71,7 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 func page() int64 { return int64(os.Getpagesize()) }
 
 func TestFileIsSealedAndShared(t *testing.T) {
-	r, err := New(2, page(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(New(2, page(), true))(t)
 	defer r.Close()
 	fd := int(r.File().Fd())
 	for _, size := range []int64{0, page(), 4 * page()} {
@@ -90,18 +83,13 @@ func TestFileIsSealedAndShared(t *testing.T) {
 		t.Error("a client could add a seal")
 	}
 	copy(r.Bytes(0), "pixels")
-	client, err := unix.Mmap(fd, 0, int(r.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testenv.Must(unix.Mmap(fd, 0, int(r.Size()), unix.PROT_READ, unix.MAP_SHARED))(t)
 	defer unix.Munmap(client)
 	if got := string(client[:6]); got != "pixels" {
 		t.Errorf("the client sees %q", got)
 	}
 	// A client that punches a hole into its memory loses its own pixels; the server writes on.
-	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, r.Size()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, r.Size()))
 	copy(r.Bytes(0), "again!")
 	if got := string(client[:6]); got != "again!" {
 		t.Errorf("after the hole the client sees %q", got)
@@ -111,23 +99,16 @@ func TestFileIsSealedAndShared(t *testing.T) {
 // TestARingIsMappedWhole writes to every page of a new ring: page faults would be the workers' time.
 func TestARingIsMappedWhole(t *testing.T) {
 	const slots, size = 4, 4 << 20
-	r, err := New(slots, size, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(New(slots, size, true))(t)
 	defer r.Close()
 	var before, after unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &before))
 	for slot := range slots {
 		for memory := r.Bytes(slot); len(memory) > 0; memory = memory[os.Getpagesize():] {
 			memory[0] = 1
 		}
 	}
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &after); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &after))
 	pages := slots * size / os.Getpagesize()
 	if faults := int(after.Minflt - before.Minflt); faults > pages/8 {
 		t.Errorf("%d page faults for %d pages", faults, pages)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestListenModes checks who may connect, whatever the umask.
@@ -19,10 +21,7 @@ func TestListenModes(t *testing.T) {
 	}{{0, Mode, 0o700}, {0o077, 0o660, 0o710}} {
 		defer syscall.Umask(syscall.Umask(c.umask))
 		path := filepath.Join(t.TempDir(), "new", "s.sock")
-		l, err := Listen(path, c.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testenv.Must(Listen(path, c.socket))(t)
 		defer l.Close()
 		if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|c.socket {
 			t.Errorf("mode %v, %v; want a socket of mode %o", info.Mode(), err, c.socket)
@@ -35,10 +34,7 @@ func TestListenModes(t *testing.T) {
 
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := testenv.Must(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 
@@ -65,15 +61,9 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 
 func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	first, err := Listen(path, Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testenv.Must(Listen(path, Mode))(t)
 	os.Remove(path)
-	second, err := Listen(path, Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := testenv.Must(Listen(path, Mode))(t)
 	defer second.Close()
 	first.Close()
 	if _, err := os.Lstat(path); err != nil {
@@ -108,9 +98,7 @@ func TestDefaultRefusesAForeignFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", t.TempDir())
 	path := Default()
-	if err := os.Mkdir(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Dir(path), 0o777))
 	os.Chmod(filepath.Dir(path), 0o777)
 	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), "not safe") {
 		t.Errorf("a folder that everybody can write to: %v", err)
@@ -121,10 +109,7 @@ func TestDefaultRefusesAForeignFolder(t *testing.T) {
 		t.Errorf("a symbolic link: %v", err)
 	}
 	os.Remove(filepath.Dir(path))
-	l, err := Listen(path, Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(Listen(path, Mode))(t)
 	l.Close()
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 	if got := Default(); got != "/run/user/7/imgfeed.sock" {
@@ -135,10 +120,7 @@ func TestDefaultRefusesAForeignFolder(t *testing.T) {
 // TestListenLeavesNoFolder listens in a folder that is not there: it goes with the socket.
 func TestListenLeavesNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
-	l, err := Listen(filepath.Join(dir, "s"), Mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(Listen(filepath.Join(dir, "s"), Mode))(t)
 	l.Close()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("left over: %v", err)
