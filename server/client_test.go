@@ -31,15 +31,20 @@ type testServer struct {
 	stop func() error // ends it and returns what Serve returned
 }
 
-// startServer serves the sets in dir until the test ends.
-func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
+// newServer returns a server of the sets in dir.
+func newServer(t testing.TB, dir string, change func(*Config)) *Server {
 	t.Helper()
-	found := testenv.Must(shard.FindAll(dir))(t)
-	cfg := Config{Found: found, Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{Found: testenv.Must(shard.FindAll(dir))(t), Threads: 2, MemoryBytes: 512 << 20, Name: "imgfeed test"}
 	if change != nil {
 		change(&cfg)
 	}
-	srv := testenv.Must(New(cfg))(t)
+	return testenv.Must(New(cfg))(t)
+}
+
+// startServer serves the sets in dir until the test ends.
+func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
+	t.Helper()
+	srv := newServer(t, dir, change)
 	socketDir := testenv.Must(os.MkdirTemp("", "imgfeed-test-"))(t) // t.TempDir can be longer than a socket's path may be
 	path := filepath.Join(socketDir, "s")
 	l := testenv.Must(Listen(path, SocketMode))(t)

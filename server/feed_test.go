@@ -20,18 +20,12 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
 // startFeeder feeds from the sets in dir until the test ends, and returns its address and how to stop it before.
 func startFeeder(t testing.TB, dir string, change func(*Config)) (address string, stop func()) {
 	t.Helper()
-	found := testenv.Must(shard.FindAll(dir))(t)
-	cfg := Config{Found: found, Threads: 2, MemoryBytes: 64 << 20, Name: "imgfeed test"}
-	if change != nil {
-		change(&cfg)
-	}
-	srv := testenv.Must(New(cfg))(t)
+	srv := newServer(t, dir, change)
 	l := testenv.Must(srv.ListenFeed("127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	fed := make(chan error, 1)

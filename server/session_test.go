@@ -157,11 +157,7 @@ func TestPartitionsInReach(t *testing.T) {
 		wants       []string
 	}{{1, 4, []string{"split train: rank 1 of world 4 needs", "rank-0001", "copy"}}, {0, 3, []string{"world of 4"}}, {4, 4, []string{"0 to world-1"}}, {1, 0, []string{"0 to world-1"}}} {
 		_, err := New(Config{Found: shard.Found{Sets: sets}, Rank: tt.rank, World: tt.world})
-		for _, want := range tt.wants {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("a server for rank %d of %d: %v, want %q", tt.rank, tt.world, err, want)
-			}
-		}
+		testenv.Contains(t, fmt.Sprintf("a server for rank %d of %d: %v", tt.rank, tt.world, err), tt.wants...)
 	}
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
@@ -198,15 +194,13 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	expect[batchMessage](c)
 	ask[errorMessage](c, releaseRequest{Slot: 9})
 	metrics := ts.get("/metrics").Body.String()
-	for _, want := range []string{
-		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`, `imgfeed_delivered_bytes_total{split="train"} 266`,
-		`imgfeed_errors_total{kind="bad_request"} 1`, `imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_thread_seconds_total{stage="decode"}`,
-		`imgfeed_batch_wait_seconds_count{split="train"} 7`, `imgfeed_slot_held_seconds_count{split="train"} 5`, `imgfeed_slots{state="lent"} 2`, `imgfeed_connections 1`, `imgfeed_sessions{waiting_for="client"} 1`, `imgfeed_ring_bytes 8192`, `imgfeed_build_info{version="`,
-	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("no %s in\n%s", want, metrics)
-		}
-	}
+	testenv.Contains(t, metrics,
+		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`,
+		`imgfeed_delivered_bytes_total{split="train"} 266`, `imgfeed_errors_total{kind="bad_request"} 1`,
+		`imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_thread_seconds_total{stage="decode"}`,
+		`imgfeed_batch_wait_seconds_count{split="train"} 7`, `imgfeed_slot_held_seconds_count{split="train"} 5`,
+		`imgfeed_slots{state="lent"} 2`, `imgfeed_connections 1`, `imgfeed_sessions{waiting_for="client"} 1`, `imgfeed_ring_bytes 8192`,
+		`imgfeed_build_info{version="`)
 	problems := testenv.Must(promlint.New(strings.NewReader(metrics)).Lint())(t)
 	for _, problem := range problems {
 		if strings.HasPrefix(problem.Metric, "imgfeed_") {

@@ -32,6 +32,13 @@ func TestListenModes(t *testing.T) {
 	}
 }
 
+// refuses checks that a path of a kind is refused with words.
+func refuses(t *testing.T, kind, path, words string) {
+	t.Helper()
+	_, err := Listen(path, Mode)
+	testenv.Says(t, kind, err, words)
+}
+
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	dead := testenv.Must(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
@@ -43,20 +50,14 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 		t.Fatalf("a dead server's socket was not replaced: %v", err)
 	}
 	defer l.Close()
-	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d already listens on", os.Getpid())) {
-		t.Errorf("a live server's socket: %v, want our pid", err)
-	}
+	refuses(t, "a live server's socket", path, fmt.Sprintf("process %d already listens on", os.Getpid()))
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
-	if _, err := Listen(file, Mode); err == nil || !strings.Contains(err.Error(), "not a socket") {
-		t.Errorf("a file that is not a socket: %v", err)
-	}
+	refuses(t, "a file that is not a socket", file, "not a socket")
 	if content, _ := os.ReadFile(file); string(content) != "data" {
 		t.Error("Listen touched a file that is not a socket")
 	}
-	if _, err := Listen("/tmp/"+strings.Repeat("x", 120), Mode); err == nil || !strings.Contains(err.Error(), "limit") {
-		t.Errorf("a path that is too long: %v", err)
-	}
+	refuses(t, "a path that is too long", "/tmp/"+strings.Repeat("x", 120), "limit")
 }
 
 func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
@@ -100,14 +101,10 @@ func TestDefaultRefusesAForeignFolder(t *testing.T) {
 	path := Default()
 	testenv.OK(t, os.Mkdir(filepath.Dir(path), 0o777))
 	os.Chmod(filepath.Dir(path), 0o777)
-	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), "not safe") {
-		t.Errorf("a folder that everybody can write to: %v", err)
-	}
+	refuses(t, "a folder that everybody can write to", path, "not safe")
 	os.Remove(filepath.Dir(path))
 	os.Symlink(t.TempDir(), filepath.Dir(path))
-	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), "not safe") {
-		t.Errorf("a symbolic link: %v", err)
-	}
+	refuses(t, "a symbolic link", path, "not safe")
 	os.Remove(filepath.Dir(path))
 	l := testenv.Must(Listen(path, Mode))(t)
 	l.Close()
