@@ -42,7 +42,7 @@ type feeder struct {
 }
 
 // count adds to the feeder's counts.
-func (f *feeder) count(connections int64, c status.FeederCounts) {
+func (f *feeder) count(connections int64, c status.FeederWork) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.status.Connections += connections
@@ -65,9 +65,9 @@ func (f *feeder) keepOne(ctx context.Context) {
 		c, err := f.dial(ctx)
 		if err == nil {
 			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // this ends the wait
-			f.count(1, status.FeederCounts{})
+			f.count(1, status.FeederWork{})
 			err = f.host.Pool.ServeRemote(ctx, c)
-			f.count(-1, status.FeederCounts{})
+			f.count(-1, status.FeederWork{})
 			closing()
 			c.conn.Close()
 			if c.fastest > 0 {
@@ -218,9 +218,9 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 	c.conn.SetDeadline(started.Add(lateAfter))
 	if err := c.exchange(offer, p, made[:n]); err != nil {
 		c.conn.Close()
-		c.feeder.count(0, status.FeederCounts{Again: int64(n)})
+		c.feeder.count(0, status.FeederWork{Again: int64(n)})
 		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
-			c.feeder.count(0, status.FeederCounts{Late: 1})
+			c.feeder.count(0, status.FeederWork{Late: 1})
 			return fmt.Errorf("no piece within %v: it is made here", lateAfter)
 		}
 		return err
@@ -267,6 +267,6 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 			good++
 		}
 	}
-	c.feeder.count(0, status.FeederCounts{Samples: int64(good), Again: int64(len(made) - good), Bytes: int64(size)})
+	c.feeder.count(0, status.FeederWork{Samples: int64(good), Again: int64(len(made) - good), Bytes: int64(size)})
 	return nil
 }

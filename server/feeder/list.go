@@ -139,7 +139,7 @@ func (l *List) Status() *status.Feeders {
 		of := f.status
 		f.mu.Unlock()
 		st.Each = append(st.Each, of)
-		st.Add(of.FeederCounts)
+		st.Add(of.FeederWork)
 	}
 	return st
 }

@@ -20,28 +20,24 @@ type Feeder struct {
 	FeederWork
 }
 
-// FeederWork is what came from feeders.
+// FeederWork is what came from feeders. It counts from when a feeder was listed.
 type FeederWork struct {
-	FeederCounts
+	Samples int64 `json:"samples"`
+	Again   int64 `json:"again"` // samples of pieces that were late or lost, or which it could not read: the server made them
+	Late    int64 `json:"late"`  // pieces
+	Bytes   int64 `json:"bytes"` // bytes received
+
 	SamplesPerSecond float64 `json:"samples_per_second"` // rate of the last seconds, like the next two
 	BytesPerSecond   float64 `json:"bytes_per_second"`
 	Share            float64 `json:"share"` // share of all samples
 }
 
-// FeederCounts are since a feeder was listed.
-type FeederCounts struct {
-	Samples int64 `json:"samples"`
-	Again   int64 `json:"again"` // samples of pieces that were late or lost, or which it could not read: the server made them
-	Late    int64 `json:"late"`  // pieces
-	Bytes   int64 `json:"bytes"` // bytes received
-}
-
-// Add adds e to c.
-func (c *FeederCounts) Add(e FeederCounts) {
-	c.Samples += e.Samples
-	c.Again += e.Again
-	c.Late += e.Late
-	c.Bytes += e.Bytes
+// Add adds what e counts.
+func (w *FeederWork) Add(e FeederWork) {
+	w.Samples += e.Samples
+	w.Again += e.Again
+	w.Late += e.Late
+	w.Bytes += e.Bytes
 }
 
 // connected returns how many feeders are connected.
@@ -79,17 +75,17 @@ func (fs *Feeders) ofOne(n int) string {
 	return bytesize.Rounded(fs.SamplesPerSecond / float64(n))
 }
 
-// lines describe the feeders for a terminal.
-func (fs *Feeders) lines() []string {
-	lines := []string{fmt.Sprintf("feeders: %d of %d connected, %s", fs.connected(), len(fs.Each), fs.line())}
+// text describes the feeders for a terminal, in lines.
+func (fs *Feeders) text() string {
+	text := fmt.Sprintf("feeders: %d of %d connected, %s", fs.connected(), len(fs.Each), fs.line())
 	for _, f := range fs.Each {
-		line := fmt.Sprintf("  %s: %s", f.Address, f.line())
+		work := f.line()
 		if f.Connections == 0 {
-			line = fmt.Sprintf("  %s: not connected: %s", f.Address, f.Trouble)
+			work = "not connected: " + f.Trouble
 		}
-		lines = append(lines, line)
+		text += fmt.Sprintf("\n  %s: %s", f.Address, work)
 	}
-	return lines
+	return text
 }
 
 func (w *FeederWork) line() string {

@@ -7,7 +7,7 @@ import (
 
 // TestJudgeFeeders looks at the advice where threads and feeders do not keep up, and at what the terminal shows.
 func TestJudgeFeeders(t *testing.T) {
-	work := FeederWork{FeederCounts{Samples: 9000, Again: 64, Late: 1}, 1500, 3 << 20, 0.75}
+	work := FeederWork{9000, 64, 1, 0, 1500, 3 << 20, 0.75}
 	here, away := Feeder{Address: "a:1", Connections: 4, FeederWork: work}, Feeder{Address: "b:1", Trouble: "dial: connection refused"}
 	for _, tt := range []struct {
 		feeders         *Feeders
@@ -26,7 +26,7 @@ func TestJudgeFeeders(t *testing.T) {
 	}
 	fs := Feeders{work, []Feeder{here, away}}
 	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
-	if got, want := strings.Join(fs.lines(), "\n"), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"; got != want {
+	if got, want := fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

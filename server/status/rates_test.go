@@ -86,7 +86,7 @@ func TestRates(t *testing.T) {
 		st.Images = 40 * at
 		st.Sets = []Set{{InStore: true}}
 		st.Store = &Store{Requests: 5 * at, Bytes: 300 * at, HitBytes: 100 * at, UnderWay: 6 - at}
-		st.Feeders = &Feeders{Each: []Feeder{{Address: "a", FeederWork: FeederWork{FeederCounts: FeederCounts{Samples: 1000 + 30*at}}}}}
+		st.Feeders = &Feeders{Each: []Feeder{{Address: "a", FeederWork: FeederWork{Samples: 1000 + 30*at}}}}
 		if i > 1 { // the feeder was listed anew
 			st.Feeders.Each[0].Samples = 30 * (at - 2)
 		}

@@ -77,29 +77,25 @@ func (s *Store) advice(pixels string) string {
 		bytesize.Format(int64(s.Rates.StoreBytes))) + pixels
 }
 
-// lines describe the store for a terminal.
-func (s *Store) lines() []string {
-	r, memory := &s.Rates, 0.0
+// text describes the store for a terminal, in lines.
+func (s *Store) text() string {
+	r, inMemory := &s.Rates, "–"
+	all := r.CacheBytes + r.StoreBytes
 	if r.MemoryBytes != nil {
-		memory = *r.MemoryBytes
+		all += *r.MemoryBytes
 	}
-	share := func(bytes float64) string {
-		return fmt.Sprintf("%.0f %%", 100*bytes/max(1, memory+r.CacheBytes+r.StoreBytes))
+	share := func(bytes float64) string { return fmt.Sprintf("%.0f %%", 100*bytes/max(1, all)) }
+	if r.MemoryBytes != nil {
+		inMemory = share(*r.MemoryBytes)
 	}
-	inMemory := share(memory)
-	if r.MemoryBytes == nil {
-		inMemory = "–"
-	}
-	lines := []string{
-		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated", bytesize.Format(int64(r.StoreBytes)),
-			r.Requests, s.UnderWay, s.UnderWayMax, r.Retries),
-		fmt.Sprintf("from memory %s, cache %s, store %s", inMemory, share(r.CacheBytes), share(r.StoreBytes)),
-	}
+	text := fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated\nfrom memory %s, cache %s, store %s",
+		bytesize.Format(int64(r.StoreBytes)), r.Requests, s.UnderWay, s.UnderWayMax, r.Retries,
+		inMemory, share(r.CacheBytes), share(r.StoreBytes))
 	if s.CacheFailure != "" {
-		lines = append(lines, "cache keeps nothing: "+s.CacheFailure)
+		text += "\ncache keeps nothing: " + s.CacheFailure
 	} else if s.CacheMax > 0 {
-		lines[1] += fmt.Sprintf("; cache %d %% of %s, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax),
+		text += fmt.Sprintf("; cache %d %% of %s, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax),
 			100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
 	}
-	return lines
+	return text
 }

@@ -74,7 +74,7 @@ func TestStoreLines(t *testing.T) {
 	}
 	check := func(want ...string) {
 		t.Helper()
-		if got := s.lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		if got := s.text(); got != strings.Join(want, "\n") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

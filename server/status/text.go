@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,48 +19,48 @@ const commandIndent = "    "
 
 // String describes the status for people, in lines of at most 80 columns. Longer words, such as paths, and commands stay whole.
 func (st Status) String() string {
+	var b strings.Builder
+	say := func(format string, args ...any) {
+		for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+			wrap(&b, line)
+		}
+	}
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
-	threads := bytesize.Counted(st.Threads, "decoding thread", "decoding threads")
-	lines := []string{fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, threads)}
+	say("%s, process %d, up %v, %s", st.Server, st.PID, up, bytesize.Counted(st.Threads, "decoding thread", "decoding threads"))
 	if st.Page != "" {
-		lines = append(lines, "status page at "+st.Page)
+		say("status page at %s", st.Page)
 	}
 	for _, set := range st.Sets {
-		lines = append(lines, set.String()+", at "+set.Path)
+		say("%s, at %s", set.String(), set.Path)
 	}
 	for _, text := range st.Damaged {
-		lines = append(lines, "damaged, and not served: "+text)
+		say("damaged, and not served: %s", text)
 	}
-	lines = append(lines, fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s",
-		bytesize.Rounded(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)), bytesize.Grouped(int(st.Blanks)),
-		bytesize.Grouped(int(st.Substitutes)), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
+	say("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s", bytesize.Rounded(st.ImagesPerSecond),
+		bytesize.Grouped(int(st.Images)), bytesize.Grouped(int(st.Blanks)), bytesize.Grouped(int(st.Substitutes)),
+		bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
 	if n := len(st.History); n > 0 {
 		m := st.History[n-1]
-		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
-			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
+		say("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
+			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes)))
 	}
 	if st.Store != nil {
-		lines = append(lines, st.Store.lines()...)
+		say("%s", st.Store.text())
 	}
 	if st.Feeders != nil {
-		lines = append(lines, st.Feeders.lines()...)
+		say("%s", st.Feeders.text())
 	}
 	if len(st.Bad) > 0 {
-		lines = append(lines, fmt.Sprintf("bad sample %d of %s (%s): %s", st.Bad[0].Index, st.Bad[0].Split, st.Bad[0].Key, st.Bad[0].Error))
+		say("bad sample %d of %s (%s): %s", st.Bad[0].Index, st.Bad[0].Split, st.Bad[0].Key, st.Bad[0].Error)
 	}
-	lines = append(lines, strings.Split(strings.TrimSpace(st.Verdict+". "+st.Advice), "\n")...)
-	lines = slices.Concat(lines, sessionLines(st.Sessions))
-	var b strings.Builder
-	for _, line := range lines {
-		wrap(&b, line)
-	}
+	say("%s\n%s", strings.TrimSpace(st.Verdict+". "+st.Advice), sessionTable(st.Sessions))
 	return b.String()
 }
 
-// sessionLines is a table of the sessions.
-func sessionLines(sessions []Session) []string {
+// sessionTable is a table of the sessions.
+func sessionTable(sessions []Session) string {
 	if len(sessions) == 0 {
-		return []string{"no sessions"}
+		return "no sessions"
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -80,7 +79,7 @@ func sessionLines(sessions []Session) []string {
 			s.Split, s.Rank, s.World, epoch, done, bytesize.Rounded(s.ImagesPerSecond), left, s.WaitingFor, s.SlotsLent, s.Slots, s.ClientPID)
 	}
 	table.Flush()
-	return append([]string{""}, strings.Split(strings.TrimSpace(b.String()), "\n")...)
+	return "\n" + strings.TrimSpace(b.String())
 }
 
 // String describes the set in a line, without its path.
