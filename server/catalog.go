@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A catalog holds the sets that the server found at one moment, opened. It never changes: a reload makes another one.
+// A catalog holds the opened sets that the server found at one moment. It never changes: a reload makes another one.
 type catalog struct {
 	found  shard.Found
 	sets   map[string]*openSet
@@ -25,7 +25,8 @@ type catalog struct {
 	broken map[string]error // why the other splits that were found cannot be served
 }
 
-// An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
+// An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session. mu guards users, which counts
+// these. It never rises from 0 again: the files are closed then.
 type openSet struct {
 	*loader.Dataset
 	described status.Set

@@ -273,7 +273,7 @@ func (c *client) open(m openRequest) *client {
 	return c
 }
 
-// mapRing maps the memory that came with opened.
+// mapRing maps the memory whose descriptor came with the reply to open.
 func (c *client) mapRing() {
 	c.t.Helper()
 	file := c.rights.file

@@ -28,8 +28,8 @@ type connection struct {
 	pid    int // the client's process, 0 if it is not known
 	log    *slog.Logger
 
-	writeMu sync.Mutex // held for a whole message with what follows it
-	frame   []byte
+	writeMu sync.Mutex // held for a whole message with what follows it: the epoch's goroutine sends too
+	frame   []byte     // of the message being sent; guarded by writeMu
 
 	in      io.Reader // what the client sends; this and the next two are for the goroutine that serves it
 	body    io.Reader // the raw bytes that follow the request at hand

@@ -149,7 +149,7 @@ func TestFeederRefused(t *testing.T) {
 	}
 }
 
-// TestHostileFeeders has a server meet peers that are no feeders, and ones that stop being such.
+// TestHostileFeeders has a server meet peers that are not feeders, and feeders that fail later.
 func TestHostileFeeders(t *testing.T) {
 	t.Parallel()
 	dir, sessions := feedSessions(t)
@@ -213,7 +213,7 @@ func TestHostileFeeders(t *testing.T) {
 	}
 }
 
-// TestHostileServers has a feeder meet peers that are no servers.
+// TestHostileServers has a feeder meet peers that are not servers.
 func TestHostileServers(t *testing.T) {
 	dir := oneSet(t, 20, 1)
 	address, _ := startFeeder(t, dir, nil)

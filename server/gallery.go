@@ -34,7 +34,7 @@ const (
 
 // A gallery keeps the pictures of a session's last batch for status pages. They are made when somebody looks.
 type gallery struct {
-	mu   sync.Mutex // held while pictures are made
+	mu   sync.Mutex // guards the rest; held while pictures are made, so that who looks meanwhile gets them too
 	json []byte     // a batchPreview; nil before somebody looks
 	made float64    // moment of the pictures
 	next time.Time  // earliest time of newer pictures

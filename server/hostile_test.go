@@ -50,8 +50,8 @@ func hostile(ts *testServer) []*client {
 	holds := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 16, Slots: 16})
 	floods := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 1, Slots: 1})
 	lies := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 1, Slots: 1})
-	all := []*client{stalls, holds, floods, lies}
-	for _, c := range all {
+	clients := []*client{stalls, holds, floods, lies}
+	for _, c := range clients {
 		c.send(startRequest{})
 	}
 	for c, m := range map[*client]any{floods: statsRequest{}, lies: releaseRequest{Slot: 7}} {
@@ -65,7 +65,7 @@ func hostile(ts *testServer) []*client {
 			}
 		}()
 	}
-	return all
+	return clients
 }
 
 func TestGarbledFrames(t *testing.T) {

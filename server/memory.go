@@ -39,7 +39,7 @@ func prefetchBytes(asked, memory int64) int64 {
 	return min(memory/16, most)
 }
 
-// A budget is an amount of memory that sessions share.
+// A budget is an amount of memory that sessions share. Its bounds stay as they are; mu guards used, which is 0 to max.
 type budget struct {
 	mu        sync.Mutex
 	max, used int64

@@ -97,7 +97,7 @@ const classesMax = 4096
 // classesReply answers [classesRequest] with some names. Class i of the list has label First + i.
 type classesReply struct {
 	First   int      `json:"first"`
-	Count   int      `json:"count"` // number of all
+	Count   int      `json:"count"` // how many classes the set has
 	Classes []string `json:"classes"`
 }
 

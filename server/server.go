@@ -94,8 +94,8 @@ type Server struct {
 	memory budget
 	totals *status.Totals
 
-	catalog   atomic.Pointer[catalog]
-	reloading sync.Mutex
+	catalog   atomic.Pointer[catalog] // what is served now; a reload replaces it, and sessions follow when they start an epoch
+	reloading sync.Mutex              // held for a whole reload, so that each compares with the one before it
 
 	started  time.Time
 	history  status.History
@@ -111,7 +111,7 @@ type Server struct {
 	path     string // the socket's path as serve prints it; "" if unknown
 
 	mu          sync.Mutex
-	connections []*connection // ordered by arrival
+	connections []*connection // guarded by mu; those being served, ordered by arrival
 	running     sync.WaitGroup
 }
 

@@ -36,8 +36,8 @@ type feeder struct {
 	address string
 	stop    func()
 
-	mu      sync.Mutex
-	keeping int           // connections kept open
+	mu      sync.Mutex    // guards the rest; taken last, also while a List's is held
+	keeping int           // goroutines that keep a connection each; it only grows
 	status  status.Feeder // everything except rates
 }
 

@@ -24,7 +24,7 @@ type List struct {
 	names []string // host:port, dns:host:port or file:PATH
 
 	mu      sync.Mutex
-	feeders map[string]*feeder // keyed by address
+	feeders map[string]*feeder // guarded by mu: the listed ones, keyed by address
 }
 
 // NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses.

@@ -57,7 +57,7 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 // comes through whatever others do.
 type greetings struct {
 	mu    sync.Mutex
-	conns []net.Conn
+	conns []net.Conn // guarded by mu; the oldest first, greetingsMax at most
 }
 
 func (g *greetings) begin(conn net.Conn) {

@@ -13,11 +13,12 @@ const (
 	idleShare      = 0.5 // share of the time with all batches finished above which the client is the limit
 )
 
-// A History keeps the moments of the last minutes, and the statuses of the last seconds, whose differences are rates.
+// A History keeps the moments of the last minutes, and the statuses of the last seconds, whose differences are rates. mu guards both
+// lists, whose times ascend. A status in looks does not change any more.
 type History struct {
 	mu      sync.Mutex
 	moments []Moment
-	looks   []*Status // one each second, the newest last; none changes
+	looks   []*Status // one each second, the newest last
 }
 
 // Add judges a status and keeps it. Call it each second.

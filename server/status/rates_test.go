@@ -42,7 +42,7 @@ func TestWaitsOfASession(t *testing.T) {
 	check(23, 8, false, 1.5/6) // since 17
 	h.Add(lookAt(23, 8, true, false))
 	h.Add(lookAt(24, 8, true, false))
-	check(24.5, 12.5, true, 1) // the pause is no time of an epoch
+	check(24.5, 12.5, true, 1) // a pause does not count as time of an epoch
 	check(24.5, 12.5, false, 0)
 }
 

@@ -45,7 +45,7 @@ func (s *Store) onlyCache() bool {
 // retriesMax is the share of requests that may fail before the store is taken to be in trouble.
 const retriesMax = 0.05
 
-// advice says what to do about a store that is the limit. pixels is one more sentence, for one that works.
+// advice says what to do about a store that is the limit. It ends with the advice pixels if the store itself works.
 func (s *Store) advice(pixels string) string {
 	if s.Rates.Retries > retriesMax*s.Rates.Requests {
 		remedy := "Check the network and the store."

@@ -47,7 +47,8 @@ func CountsOf(b loader.Batch, bytes int64) Counts {
 	return c
 }
 
-// Totals are what a server has delivered since it started. Their lock also guards the counts of sessions.
+// Totals are what a server has delivered since it started. mu guards splits, errors and the counts of sessions, so that those of a
+// split are always the sum over its sessions, ended ones included.
 type Totals struct {
 	mu     sync.Mutex
 	splits map[string]*Counts // deliveries to the sessions of each split
@@ -140,7 +141,7 @@ type SeenBadSample struct {
 // badMax is how many bad samples are remembered.
 const badMax = 100
 
-// BadSamples remember the last samples that could not be served.
+// BadSamples remember the last samples that could not be served. mu guards last, which has each sample once, ordered by time.
 type BadSamples struct {
 	mu   sync.Mutex
 	last []SeenBadSample

@@ -39,7 +39,7 @@ type Ring struct {
 	slotSize int64
 
 	mu   sync.Mutex
-	lent []time.Time // start of each slot's loan; zero if it is not lent
+	lent []time.Time // guarded by mu: start of each slot's loan, zero if it is not lent; as long as there are slots
 }
 
 // New returns a ring of slots slots of slotSize bytes (a [Layout].Size). A shared one lies in a sealed anonymous file. All its

@@ -12,7 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// batchArrays are the arrays of a session, of images of a size.
+// batchArrays returns the arrays of a session with images of one size.
 func batchArrays(height, width, channels int, withParams bool) []Array {
 	arrays := []Array{
 		{Kind: Images, Dtype: "uint8", Shape: []int{height, width, channels}}, {Kind: Labels, Dtype: "int64"}, {Kind: Indices, Dtype: "int64"},
