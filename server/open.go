@@ -169,32 +169,25 @@ func (c *openConfig) readTransform(resampler transform.Resampler, bitExact bool)
 	return err
 }
 
-// readChoices reads the fields that take one of some words, and the number of slots.
-func (c *openConfig) readChoices() error {
-	layout, err1 := choose("layout", c.Layout, layoutNHWC, layoutNCHW)
-	transport, err2 := choose("transport", c.Transport, transportShm, transportSocket)
-	onErr, err3 := choose("on_error", c.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
-	policy, err4 := choose("policy", c.Policy, plan.Pad.String(), plan.DropLast.String(), plan.Uneven.String())
-	if err := cmp.Or(err1, err2, err3, err4); err != nil {
-		return err
+// readChoices reads the fields that take one of some words, of which the first is the default, and the number of slots.
+func (c *openConfig) readChoices() (err error) {
+	choose := func(field, value string, words ...string) int {
+		i := max(0, slices.Index(words, value))
+		if value != "" && value != words[i] {
+			err = cmp.Or(err, badRequest("%s is %q, want one of %q", field, value, words))
+		}
+		return i
 	}
-	c.imageLayout = []transform.Layout{transform.NHWC, transform.NCHW}[layout]
-	c.Transport, c.shared = cmp.Or(c.Transport, transportShm), transport == 0
-	c.policy = plan.Policy(policy)
+	c.imageLayout = []transform.Layout{transform.NHWC, transform.NCHW}[choose("layout", c.Layout, layoutNHWC, layoutNCHW)]
+	c.shared = choose("transport", c.Transport, transportShm, transportSocket) == 0
+	onErr := choose("on_error", c.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
 	c.onErr = []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
-	if c.Slots < 0 || c.Slots > slotsMax {
-		return badRequest("slots is %d, want 0 to %d", c.Slots, slotsMax)
+	c.policy = plan.Policy(choose("policy", c.Policy, plan.Pad.String(), plan.DropLast.String(), plan.Uneven.String()))
+	c.Transport = cmp.Or(c.Transport, transportShm)
+	if err == nil && (c.Slots < 0 || c.Slots > slotsMax) {
+		err = badRequest("slots is %d, want 0 to %d", c.Slots, slotsMax)
 	}
-	return nil
-}
-
-// choose returns which of some words is the value of a field. The first word is the default.
-func choose(field, value string, words ...string) (int, error) {
-	i := max(0, slices.Index(words, value))
-	if value != "" && value != words[i] {
-		return 0, badRequest("%s is %q, want one of %q", field, value, words)
-	}
-	return i, nil
+	return err
 }
 
 // readPlan reads rank, world and seed, and checks them by making the plan of epoch 0. It has the rank and world of requests without.
