@@ -87,13 +87,17 @@ func (c *connection) open(m openRequest) error {
 	}
 	c.log.Info("session opened", "split", s.Split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
 		"world", s.plan.World, "transport", s.Transport, "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
-	reply := s.opened()
+	reply := openedReply{
+		Session: c.id, Split: s.Split, Samples: s.set.Len(), Fingerprint: s.plan.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
+		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.slotLayout.Arrays, Notes: s.notes(), Positions: s.positions(),
+	}
 	for _, note := range reply.Notes {
 		c.log.Warn("session: " + note)
 	}
 	if !s.shared {
 		return c.send(reply)
 	}
+	reply.RingBytes = s.ring.Size()
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	if err := c.encode(reply); err != nil {

@@ -129,19 +129,6 @@ func (s *session) close() {
 	s.set.release()
 }
 
-// opened returns the reply to the open request.
-func (s *session) opened() openedReply {
-	m := s.set.Manifest()
-	o := openedReply{
-		Session: s.connection.id, Split: s.Split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
-		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.slotLayout.Arrays, Notes: s.notes(), Positions: s.positions(),
-	}
-	if s.shared {
-		o.RingBytes = s.ring.Size()
-	}
-	return o
-}
-
 // notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
 	notes := append([]string{}, s.server.cfg.Notes...)

@@ -63,16 +63,13 @@ func (fs *Feeders) advice() string {
 		}
 		return text
 	}
+	ofOne := bytesize.Rounded(fs.SamplesPerSecond / float64(n))
 	if lost := len(fs.Each) - n; lost > 0 {
 		return fmt.Sprintf("%s not connected: the status names why. One feeder makes %s images/s now on average.",
-			bytesize.Counted(lost, "feeder is", "feeders are"), fs.ofOne(n))
+			bytesize.Counted(lost, "feeder is", "feeders are"), ofOne)
 	}
 	return fmt.Sprintf("Add feeders: one makes %s images/s now on average, and another one like it adds about as many. Or give "+
-		"the server more cores (--threads).", fs.ofOne(n))
-}
-
-func (fs *Feeders) ofOne(n int) string {
-	return bytesize.Rounded(fs.SamplesPerSecond / float64(n))
+		"the server more cores (--threads).", ofOne)
 }
 
 // text describes the feeders for a terminal, in lines.

@@ -97,27 +97,20 @@ func (set *ServedSet) String() string {
 
 // wrap writes a line in several where it is too long. A command stays in a line, so that it can be copied.
 func wrap(b *strings.Builder, line string) {
-	if utf8.RuneCountInString(line) <= textColumns || strings.HasPrefix(line, commandIndent) {
-		b.WriteString(line + "\n")
-		return
-	}
 	text := strings.TrimLeft(line, " ")
-	indent, column := line[:len(line)-len(text)], 0
-	for i, word := range strings.Split(text, " ") {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-			b.WriteString(indent)
-			column = len(indent)
-		case column+1+length <= textColumns:
-			b.WriteByte(' ')
-			column++
-		default:
-			b.WriteString("\n  " + indent)
-			column = len(indent) + 2
-		}
-		b.WriteString(word)
-		column += length
+	indent := line[:len(line)-len(text)]
+	words := strings.Split(text, " ")
+	if strings.HasPrefix(line, commandIndent) {
+		words = []string{text}
 	}
-	b.WriteByte('\n')
+	line = indent + words[0]
+	for _, word := range words[1:] {
+		if longer := line + " " + word; utf8.RuneCountInString(longer) <= textColumns {
+			line = longer
+		} else {
+			b.WriteString(line + "\n")
+			line = "  " + indent + word
+		}
+	}
+	b.WriteString(line + "\n")
 }

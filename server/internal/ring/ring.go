@@ -70,14 +70,12 @@ func reserve(fd int, size int64) ([]byte, error) {
 	if err := unix.Ftruncate(fd, size); err != nil {
 		return nil, fmt.Errorf("%w: raise the limit of a file's size (ulimit -f)", err)
 	}
-	for {
-		err := unix.Fallocate(fd, 0, 0, size)
-		if err == nil {
-			break
-		}
-		if err != unix.EINTR { // the runtime's preemption signals can interrupt a long one
-			return nil, fmt.Errorf("fallocate: %w", err)
-		}
+	err := error(unix.EINTR)
+	for err == unix.EINTR { // the runtime's preemption signals can interrupt a long one
+		err = unix.Fallocate(fd, 0, 0, size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fallocate: %w", err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		return nil, fmt.Errorf("sealing: %w", err)
