@@ -1,7 +1,6 @@
 package server
 
 import (
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -106,32 +105,23 @@ func TestOnlyAWholeSetIsImplied(t *testing.T) {
 	}
 }
 
-// TestRankOfDamaged starts servers for ranks of a set with a damaged partition.
-func TestRankOfDamaged(t *testing.T) {
-	dir := damagedSets(t)
-	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "val")))
-	found := testenv.Must(shard.FindAll(dir))(t)
-	if _, err := New(Config{Found: found, Rank: 1, World: 3}); err == nil || strings.Count(err.Error(), "train/rank-0001: partition 1") != 1 {
-		t.Errorf("rank 1, whose partition is damaged: %v", err)
-	}
-	s, err := New(Config{Found: found, Rank: 2, World: 3})
-	if err != nil {
-		t.Fatalf("rank 2, whose partition is whole: %v", err)
-	}
-	s.Close()
-}
-
-// TestNothingToServe checks that a server with nothing to serve does not start, and names each damage once.
+// TestNothingToServe checks that a server does not start for a rank whose partition is damaged, or without any whole partition. The
+// error names each damage once.
 func TestNothingToServe(t *testing.T) {
 	dir := damagedSets(t)
-	for _, split := range []string{"val", "train"} {
-		testenv.OK(t, os.RemoveAll(filepath.Join(dir, split)))
-	}
-	found := testenv.Must(shard.FindAll(dir))(t)
-	_, err := New(Config{Found: found, Log: slog.New(slog.DiscardHandler)})
-	for _, want := range []string{"test/rank-0000: partition 0", "extra/manifest.json"} {
-		if err == nil || strings.Count(err.Error(), filepath.Join(dir, want)) != 1 {
-			t.Errorf("%v does not name %s once", err, want)
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "val")))
+	refuses := func(cfg Config, damages ...string) {
+		t.Helper()
+		cfg.Found = testenv.Must(shard.FindAll(dir))(t)
+		_, err := New(cfg)
+		for _, want := range damages {
+			if err == nil || strings.Count(err.Error(), filepath.Join(dir, want)) != 1 {
+				t.Errorf("%v does not name %s once", err, want)
+			}
 		}
 	}
+	refuses(Config{Rank: 1, World: 3}, "train/rank-0001: partition 1")
+	newServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 3 }).Close() // its partition is whole
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "train")))
+	refuses(Config{}, "test/rank-0000: partition 0", "extra/manifest.json")
 }

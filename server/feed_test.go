@@ -213,6 +213,14 @@ func TestHostileFeeders(t *testing.T) {
 	}
 }
 
+// numbers are int64 as they follow a message.
+func numbers(values ...int64) (b []byte) {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return b
+}
+
 // TestHostileServers has a feeder meet peers that are not servers.
 func TestHostileServers(t *testing.T) {
 	dir := oneSet(t, 20, 1)
@@ -226,12 +234,6 @@ func TestHostileServers(t *testing.T) {
 		frame := testenv.Must(feeder.Requests.AppendFrame(nil, m))(t)
 		return frame
 	}
-	numbers := func(n ...int64) (b []byte) {
-		for _, v := range n {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
-		}
-		return b
-	}
 	hello, _ := feeder.Requests.AppendFrame(nil, wire.Hello{Version: 1})
 	for name, c := range map[string]struct {
 		sends []byte
@@ -239,17 +241,17 @@ func TestHostileServers(t *testing.T) {
 	}{
 		"garbage":     {[]byte("GET / HTTP/1.1\r\n\r\n"), ""},
 		"oversized":   {[]byte("\xff\xff\xff\x7f"), "frame of"},
-		"no hello":    {append(request(nil), numbers(1, 0, 0, 0, 0)...), "must be hello"},
-		"hello twice": {append(bytes.Clone(hello), hello...), "hello was said already"},
-		"split":       {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Split = "x" })...), "no split"},
-		"data":        {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Fingerprint = "x" })...), "other data"},
-		"transform":   {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Transform = json.RawMessage("7") })...), "transform"},
-		"fields":      {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Fields = []string{"x"} })...), "no field"},
-		"none":        {append(append(bytes.Clone(hello), request(nil)...), numbers(0, 0, 0)...), "a piece of 0 samples"},
-		"many":        {append(append(bytes.Clone(hello), request(nil)...), numbers(65, 0, 0)...), "a piece of 65 samples"},
-		"index":       {append(append(bytes.Clone(hello), request(nil)...), numbers(1, 0, 0, 20, 0)...), "sample 20"},
-		"large": {append(append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Transform = json.RawMessage(`[{"op":"CenterCrop","size":4000}]`) })...),
-			append(numbers(64, 0, 0), make([]byte, 64*16)...)...), "at most"},
+		"no hello":    {slices.Concat(request(nil), numbers(1, 0, 0, 0, 0)), "must be hello"},
+		"hello twice": {slices.Concat(hello, hello), "hello was said already"},
+		"split":       {slices.Concat(hello, request(func(m *feeder.Request) { m.Set.Split = "x" })), "no split"},
+		"data":        {slices.Concat(hello, request(func(m *feeder.Request) { m.Set.Fingerprint = "x" })), "other data"},
+		"transform":   {slices.Concat(hello, request(func(m *feeder.Request) { m.Transform = json.RawMessage("7") })), "transform"},
+		"fields":      {slices.Concat(hello, request(func(m *feeder.Request) { m.Fields = []string{"x"} })), "no field"},
+		"none":        {slices.Concat(hello, request(nil), numbers(0, 0, 0)), "a piece of 0 samples"},
+		"many":        {slices.Concat(hello, request(nil), numbers(65, 0, 0)), "a piece of 65 samples"},
+		"index":       {slices.Concat(hello, request(nil), numbers(1, 0, 0, 20, 0)), "sample 20"},
+		"large": {slices.Concat(hello, request(func(m *feeder.Request) { m.Transform = json.RawMessage(`[{"op":"CenterCrop","size":4000}]`) }),
+			numbers(64, 0, 0), make([]byte, 64*16)), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := testenv.Must(net.Dial("tcp", address))(t)

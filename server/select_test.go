@@ -14,16 +14,20 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// choose sends a selection with its arrays.
-func (c *client) choose(m selectRequest, list []int64, weights []float64) {
+// A selection is a request and the arrays that follow it.
+type selection struct {
+	m       selectRequest
+	list    []int64
+	weights []float64
+}
+
+// choose sends a selection.
+func (c *client) choose(s selection) {
 	c.t.Helper()
-	m.List, m.Weights = int64(len(list)), int64(len(weights))
-	c.send(m)
-	var raw []byte
-	for _, index := range list {
-		raw = binary.LittleEndian.AppendUint64(raw, uint64(index))
-	}
-	for _, w := range weights {
+	s.m.List, s.m.Weights = int64(len(s.list)), int64(len(s.weights))
+	c.send(s.m)
+	raw := numbers(s.list...)
+	for _, w := range s.weights {
 		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(w))
 	}
 	c.sendRaw(raw)
@@ -37,11 +41,7 @@ func TestSelectionsAreServed(t *testing.T) {
 	for i := range weights {
 		weights[i] = float64(i % 4)
 	}
-	for name, sel := range map[string]struct {
-		m       selectRequest
-		list    []int64
-		weights []float64
-	}{
+	for name, sel := range map[string]selection{
 		"all":     {selectRequest{}, nil, nil},
 		"subset":  {selectRequest{}, []int64{5, 36, 2, 9, 11, 30, 1}, nil},
 		"weights": {selectRequest{Positions: 50}, nil, weights},
@@ -52,7 +52,7 @@ func TestSelectionsAreServed(t *testing.T) {
 			run := func(rank, world int) []int64 {
 				c := ts.dial().hello().open(openRequest{BatchSize: 3, Shuffle: shuffle, Seed: of[int64](3), Policy: "uneven", Rank: &rank, World: &world, Slots: 2, Selects: true})
 				defer c.close()
-				c.choose(sel.m, sel.list, sel.weights)
+				c.choose(sel)
 				expect[selectedReply](c)
 				return slices.Concat(c.epoch(4, 0)...)
 			}
@@ -76,20 +76,16 @@ func TestSelectionsAreServed(t *testing.T) {
 func TestSelectionsAreRefused(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial().hello()
-	c.choose(selectRequest{}, []int64{1}, nil)
+	c.choose(selection{list: []int64{1}})
 	if e := expect[errorMessage](c); e.Request != "select" || e.Fatal {
 		t.Fatalf("before open: %+v", e)
 	}
 	c.open(openRequest{BatchSize: 2, Slots: 2})
-	c.choose(selectRequest{}, []int64{4, 5}, nil)
+	c.choose(selection{list: []int64{4, 5}})
 	expect[selectedReply](c)
 	long := make([]int64, 5000) // what is left of it is skipped
 	long[1] = -1
-	for want, sel := range map[string]struct {
-		m       selectRequest
-		list    []int64
-		weights []float64
-	}{
+	for want, sel := range map[string]selection{
 		"position 1 of the list is -1: indices are 0 to 9": {selectRequest{}, long, nil},
 		"position 0 of the list is 10":                     {selectRequest{}, []int64{10}, nil},
 		"3 weights for 10 samples":                         {selectRequest{}, nil, []float64{1, 2, 3}},
@@ -100,7 +96,7 @@ func TestSelectionsAreRefused(t *testing.T) {
 		"an epoch of 11 samples, and there are 10":         {selectRequest{Positions: 11}, nil, nil},
 		"a rank's own order is a list of samples":          {selectRequest{OfRank: true}, nil, nil},
 	} {
-		c.choose(sel.m, sel.list, sel.weights)
+		c.choose(sel)
 		c.refused(kindBadRequest, want)
 	}
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 5}}) {
@@ -140,9 +136,9 @@ func TestSelectionsCountAsMemory(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), func(cfg *Config) { cfg.MemoryBytes = 1 << 20 })
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	before := ts.memory.inUse()
-	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1<<18), nil)
+	c.choose(selection{list: slices.Repeat([]int64{1}, 1<<18)})
 	c.refused(kindBadRequest, "the selection takes 1.0 MiB", "--memory")
-	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1000), slices.Repeat([]float64{1}, 1000))
+	c.choose(selection{list: slices.Repeat([]int64{1}, 1000), weights: slices.Repeat([]float64{1}, 1000)})
 	if m := expect[selectedReply](c); m.Bytes != 16000 || ts.memory.inUse() != before+16000 {
 		t.Errorf("%+v, and %d bytes more in use", m, ts.memory.inUse()-before)
 	}
@@ -156,16 +152,13 @@ func TestSelectionsNeedTheirPartitions(t *testing.T) {
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "train-shards", "rank-0001")))
 	ts := startServer(t, dir, nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Seed: of[int64](1), Selects: true})
-	c.choose(selectRequest{}, []int64{4, 0, 8}, nil)
+	c.choose(selection{list: []int64{4, 0, 8}})
 	expect[selectedReply](c)
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 0}, {8}}) {
 		t.Errorf("an order of samples that are here: %v", got)
 	}
-	for _, sel := range []struct {
-		m    selectRequest
-		list []int64
-	}{{selectRequest{}, []int64{4, 1}}, {selectRequest{Repeats: 2}, nil}, {selectRequest{}, nil}} {
-		c.choose(sel.m, sel.list, nil)
+	for _, sel := range []selection{{list: []int64{4, 1}}, {m: selectRequest{Repeats: 2}}, {}} {
+		c.choose(sel)
 		expect[selectedReply](c)
 		c.send(startRequest{})
 		if e := expect[errorMessage](c); e.ErrKind != kindMissing || !strings.Contains(e.Message, "rank-0001") ||
@@ -179,10 +172,10 @@ func TestSelectionsNeedTheirPartitions(t *testing.T) {
 func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
-	c.choose(selectRequest{}, []int64{7, 8}, nil)
+	c.choose(selection{list: []int64{7, 8}})
 	expect[selectedReply](c)
 	first := c.begun(0)
-	c.choose(selectRequest{}, []int64{1}, nil)
+	c.choose(selection{list: []int64{1}})
 	expect[selectedReply](c)
 	var got []int64
 	got = append(got, c.checkBatch(first)...)
