@@ -47,7 +47,7 @@ func setsOf(ts *testServer) []feeder.Set {
 	return sets
 }
 
-// digest is a hash of all that an epoch delivers. Each batch is told to whoever wants to know.
+// digest is a hash of all that an epoch delivers. It calls each, if not nil, after each batch.
 func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
 	c.t.Helper()
 	h := sha256.New()
