@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,22 +30,12 @@ type block struct {
 	lines []string
 }
 
-func readBlocks(t *testing.T) []block {
+func readBlocks(t *testing.T) (blocks []block) {
 	t.Helper()
-	text := testenv.Must(os.ReadFile(wireDocument))(t)
-	var blocks []block
-	inside := false
-	for i, line := range strings.Split(string(text), "\n") {
-		switch {
-		case strings.HasPrefix(line, "```") && !inside:
-			inside = true
-			blocks = append(blocks, block{info: strings.TrimPrefix(line, "```"), line: i + 2})
-		case strings.HasPrefix(line, "```"):
-			inside = false
-		case inside:
-			last := &blocks[len(blocks)-1]
-			last.lines = append(last.lines, line)
-		}
+	text := string(testenv.Must(os.ReadFile(wireDocument))(t))
+	for _, m := range regexp.MustCompile("(?m)^```([^\n]*)\n((?:[^`][^\n]*\n|\n)*)```$").FindAllStringSubmatchIndex(text, -1) {
+		lines := strings.Split(strings.TrimSuffix(text[m[4]:m[5]], "\n"), "\n")
+		blocks = append(blocks, block{text[m[2]:m[3]], 1 + strings.Count(text[:m[4]], "\n"), lines})
 	}
 	return blocks
 }
@@ -141,7 +132,7 @@ func (r *replay) receive(at, want string, withFD bool) {
 	if err := json.Unmarshal([]byte(want), &expected); err != nil {
 		c.t.Fatalf("%s: %v", at, err)
 	}
-	if !matches(got, expected) {
+	if !reflect.DeepEqual(got, filled(expected, got)) {
 		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
 	}
 	_, m, err := replies.DecodeReply(text)
@@ -160,37 +151,27 @@ func (r *replay) receive(at, want string, withFD bool) {
 	}
 }
 
-// matches compares two JSON values; "…" in the document matches anything that is not empty.
-func matches(got, want any) bool {
+// filled returns a JSON value of the document, in which what the server sent replaces each "…", unless it is empty.
+func filled(want, got any) any {
 	switch want := want.(type) {
 	case string:
-		if want == "…" {
-			return got != nil && got != ""
+		if want == "…" && got != nil && got != "" {
+			return got
 		}
 	case []any:
-		list, ok := got.([]any)
-		if !ok || len(list) != len(want) {
-			return false
-		}
-		for i := range want {
-			if !matches(list[i], want[i]) {
-				return false
+		if list, ok := got.([]any); ok && len(list) == len(want) {
+			for i := range want {
+				want[i] = filled(want[i], list[i])
 			}
 		}
-		return true
 	case map[string]any:
-		object, ok := got.(map[string]any)
-		if !ok || len(object) != len(want) {
-			return false
-		}
-		for k := range want {
-			if v, ok := object[k]; !ok || !matches(v, want[k]) {
-				return false
+		if object, ok := got.(map[string]any); ok {
+			for k := range want {
+				want[k] = filled(want[k], object[k])
 			}
 		}
-		return true
 	}
-	return reflect.DeepEqual(got, want)
+	return want
 }
 
 func parseHex(t testing.TB, at, text string) []byte {

@@ -31,9 +31,7 @@ func of[T any](v T) *T { return &v }
 func TestTransportsAgree(t *testing.T) {
 	ts := startServer(t, oneSet(t, 11, 1), nil)
 	for _, layout := range []string{layoutNHWC, layoutNCHW} {
-		req := openRequest{
-			Transform: json.RawMessage(`"cifar"`), BatchSize: 4, Shuffle: true, Seed: of[int64](9), WithParams: true, Layout: layout,
-		}
+		req := openRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](9), WithParams: true, Layout: layout}
 		req.Transform = json.RawMessage(`[{"op":"Resize","size":[9,7]},{"op":"RandomCrop","size":5,"padding":2},{"op":"RandomHorizontalFlip"}]`)
 		shm := ts.dial().hello().open(req)
 		req.Transport = transportSocket

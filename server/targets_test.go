@@ -271,20 +271,18 @@ func TestStrangeBoxesAreMoved(t *testing.T) {
 		o.Columns[0], o.Columns[1] = make([]byte, 4*32), make([]byte, 8*32)
 		return targetValues(o.Append(nil), mask.Append(nil, 8, 6, make([]byte, 48)), i)
 	})
-	c := startServer(t, dir, nil).dial().hello()
+	ts := startServer(t, dir, nil)
 	for _, text := range []string{
 		`[{"op":"RandomIoUCrop"},{"op":"RandomAffine","degrees":30},{"op":"ClampBoundingBoxes"},{"op":"Resize","size":[8,8]}]`,
 		`[{"op":"RandomZoomOut"},{"op":"Resize","size":[8,8]},{"op":"ConvertBoundingBoxFormat","format":"cxcywh"},{"op":"RandomVerticalFlip"},{"op":"SanitizeBoundingBoxes"}]`,
 	} {
-		c.open(openRequest{Transform: json.RawMessage(text), BatchSize: 64, Fields: []string{"objects", "mask"}, Boxes: "cxcywh", Slots: 1})
-		c.start(startRequest{})
-		for _, o := range c.objectsOf(expect[batchMessage](c)) {
+		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(text), BatchSize: 64, Fields: []string{"objects", "mask"}, Boxes: "cxcywh", Slots: 1})
+		for _, o := range c.objectsOf(c.begun(0)) {
 			if len(o.Boxes) != 4*len(o.Labels) || len(o.Labels) > 32 {
 				t.Errorf("%d numbers of %d objects", len(o.Boxes), len(o.Labels))
 			}
 		}
 		c.close()
-		c = startServer(t, dir, nil).dial().hello()
 	}
 }
 
