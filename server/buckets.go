@@ -32,8 +32,8 @@ func sortBuckets(buckets [][2]int) ([][2]int, error) {
 	return sorted, nil
 }
 
-// bucketOf returns the index of the sorted bucket whose aspect ratio is nearest to an image's, by their logarithms; of two as
-// near the first. The boundary between ratios a and b is √(a·b): it is compared squared, in products that every processor rounds
+// bucketOf returns the index of the sorted bucket whose aspect ratio is nearest to an image's, by their logarithms, or the first of two
+// that are equally near. The boundary between ratios a and b is √(a·b): it is compared squared, in products that every processor rounds
 // alike.
 func bucketOf(sorted [][2]int, width, height int32) int {
 	w, h := float64(width), float64(height)

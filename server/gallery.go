@@ -58,7 +58,7 @@ type previewSample struct {
 	Words    string           `json:"words,omitempty"` // WordNet's words for one of ILSVRC2012's wnids
 	Width    int              `json:"width"`           // width of the stored image; 0 if nothing was read
 	Height   int              `json:"height"`
-	Original *previewPicture  `json:"original,omitempty"` // null where it is too large to be decoded for looking at
+	Original *previewPicture  `json:"original,omitempty"` // null if the image is too large to decode for a page
 	Views    []previewPicture `json:"views"`
 	Fields   []previewField   `json:"fields,omitempty"`
 	// Bad is the sample that could not be served: this one replaces it, or, without By, zeros do.

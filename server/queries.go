@@ -110,7 +110,8 @@ func (s *session) classes(m classesRequest) error {
 	return s.connection.send(classesReply{First: m.First, Count: len(classes), Classes: some})
 }
 
-// do does something with each of n samples of the set: in turn with the streams, or here if reading may hang, since a worker does not wait.
+// do calls do for each of n samples: on the pool, in turn with the streams; or on this goroutine if reads may hang, since workers must
+// not wait for them.
 func (s *session) do(n int, do func(engine *transform.Engine, i int) error) (err error) {
 	if !s.set.MayHang() {
 		return s.server.pool.Do(s.connection.ctx, n, do)

@@ -16,7 +16,7 @@ import (
 //
 // It belongs to the goroutine of its connection. While an epoch runs, that goroutine changes nothing that the epoch's goroutine reads.
 // Everybody else loads the snapshot. Each slot is free, in slotPool; or in a batch of the stream; or lent to the client by the ring.
-// Until close, the session has a use of its set, and the bytes of its ring and its selection.
+// Until close, the session holds a use of its set and the memory of its ring and its selection.
 type session struct {
 	openConfig
 	connection *connection

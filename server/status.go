@@ -116,9 +116,8 @@ func (s *Server) store(c *catalog) *status.Store {
 // storage returns the client that reads the sets.
 func (s *Server) storage() *storage.Client { return cmp.Or(s.cfg.Found.Client, storage.Default) }
 
-// moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. A page
-// asks for what came after the last moment that it has, and takes differences of moments: both go wrong where the machine's
-// clock is set.
+// moment is t in seconds since 1970, by the time of day when the server started and the monotonic clock since then. Pages ask for what
+// came after their last moment, and subtract moments: both would go wrong if somebody set the machine's clock.
 func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Sub(s.started))) }
 
 // seconds is a moment as the status has it, to the millisecond.

@@ -46,11 +46,11 @@ var (
 const (
 	// pieceBytesMax bounds a piece of more than one sample.
 	pieceBytesMax = 256 << 20
-	// connectionsMax bounds how many connections a feeder may ask for, and greetingsMax how many of it may not have said who they are.
+	// connectionsMax bounds how many connections a feeder may ask for, and greetingsMax how many may have sent no hello yet.
 	connectionsMax = 1024
 	greetingsMax   = 256
-	// HelloTimeout bounds how long a peer may take to say who it is, and messageTimeout how long for a message once it has begun, or to
-	// take one.
+	// HelloTimeout bounds how long a peer may take to greet, and messageTimeout how long to send a message that it has begun, or to
+	// receive one.
 	HelloTimeout   = 5 * time.Second
 	messageTimeout = 10 * time.Second
 )

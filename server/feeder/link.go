@@ -192,7 +192,7 @@ type link struct {
 	parts   [][]byte
 	flags   [loader.PieceSamplesMax]byte
 	samples float64       // samples of the next piece
-	fastest time.Duration // a piece lately
+	fastest time.Duration // time of the fastest piece lately; it ages, so that a slower network is noticed
 }
 
 func newLink(f *feeder, conn net.Conn) *link {

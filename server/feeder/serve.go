@@ -92,12 +92,12 @@ type connection struct {
 	made     [loader.PieceSamplesMax]bool
 }
 
-// An offered stream is one of a session of another server, of a set of this one.
+// An offered is the stream of another server's session, over a set that this feeder has too.
 type offered struct {
 	loader.StreamConfig
 	text    string // the request's
 	samples int    // samples of the set
-	params  bool   // wanted
+	params  bool   // the session wants params
 
 	sampleBytes int64 // size of a sample in a slot
 	release     func()
