@@ -229,14 +229,14 @@ def test_another_order_than_the_states_is_refused(load: Load) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ({"subset": [1, SAMPLES]}, BadRequestError, "position 1 of the list is 105: indices are 0 to 104"),
-        ({"subset": [-1]}, BadRequestError, "position 0 of the list is -1"),
+        ({"subset": [1, SAMPLES]}, BadRequestError, "1 of the list is 105: indices are 0 to 104"),
+        ({"subset": [-1]}, BadRequestError, "0 of the list is -1"),
         ({"subset": "no-such"}, ValueError, "subset names 'no-such': the split has no such class; it has '.*' and 2 more"),
         ({"weights": [1, 2, 3]}, ValueError, "weights holds 3, and the split has 105 samples"),
         ({"weights": {"no-such": 1}}, ValueError, "weights names 'no-such'"),
         ({"weights": [1.0] * SAMPLES, "subset": [SAMPLES]}, ValueError, "place 0 of the samples chosen is 105"),
         ({"num_samples": SAMPLES + 1}, BadRequestError, "an epoch of 106 samples, and there are 105"),
-        ({"order": [0, 1000]}, BadRequestError, "position 1 of the list is 1000"),
+        ({"order": [0, 1000]}, BadRequestError, "1 of the list is 1000"),
     ],
 )
 def test_what_the_split_does_not_have(load: Load, given: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -254,7 +254,7 @@ def test_classes_without_a_weight(load: Load) -> None:
 @pytest.mark.parametrize("listed", [[0, -1], ["a"], [[1], [2]], 7, [0.5]])
 def test_what_functions_and_samplers_give(load: Load, listed: Any) -> None:
     loader = load(order=lambda epoch: listed)
-    with pytest.raises((TypeError, ValueError), match=r"order is|position 1 of the list is -1"):
+    with pytest.raises((TypeError, ValueError), match=r"order is|1 of the list is -1"):
         iter(loader)
 
 
