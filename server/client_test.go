@@ -143,8 +143,7 @@ func (c *client) receive() any {
 	if err != nil {
 		c.t.Fatalf("receiving: %v", err)
 	}
-	_, m, err := replies.DecodeReply(text)
-	testenv.OK(c.t, err)
+	_, m := testenv.Must2(replies.DecodeReply(text))(c.t)
 	return m
 }
 

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,11 +105,8 @@ func (r *replay) step(at, line string) {
 	case what == "S" || what == "S+fd":
 		r.receive(at, rest, what == "S+fd")
 	case what == "M":
-		var offset int
 		from, want, _ := strings.Cut(rest, " ")
-		if _, err := fmt.Sscan(from, &offset); err != nil {
-			c.t.Fatalf("%s: %v", at, err)
-		}
+		offset := testenv.Must(strconv.Atoi(from))(c.t)
 		if want := parseHex(c.t, at, want); !bytes.Equal(c.ring[offset:offset+len(want)], want) {
 			c.t.Fatalf("%s: the memory holds % x", at, c.ring[offset:offset+len(want)])
 		}
@@ -126,19 +124,14 @@ func (r *replay) receive(at, want string, withFD bool) {
 		c.t.Fatalf("%s: %v", at, err)
 	}
 	var got, expected any
-	if err := json.Unmarshal(text, &got); err != nil {
-		c.t.Fatalf("%s: the server sent %s: %v", at, text, err)
-	}
+	testenv.OK(c.t, json.Unmarshal(text, &got))
 	if err := json.Unmarshal([]byte(want), &expected); err != nil {
 		c.t.Fatalf("%s: %v", at, err)
 	}
 	if !reflect.DeepEqual(got, filled(expected, got)) {
 		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
 	}
-	_, m, err := replies.DecodeReply(text)
-	if err != nil {
-		c.t.Fatalf("%s: %v", at, err)
-	}
+	_, m := testenv.Must2(replies.DecodeReply(text))(c.t)
 	r.kinds[fmt.Sprintf("%T", m)] = true
 	if file, is := m.(fileReply); is {
 		r.file = file.Bytes

@@ -34,8 +34,7 @@ func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
 	t.Helper()
 	_, text, _ := strings.Cut(url, ";base64,")
 	data := testenv.Must(base64.StdEncoding.DecodeString(text))(t)
-	img, _, err := image.Decode(bytes.NewReader(data))
-	testenv.OK(t, err)
+	img, _ := testenv.Must2(image.Decode(bytes.NewReader(data)))(t)
 	size = img.Bounds().Size()
 	for y := range size.Y {
 		for x := range size.X {

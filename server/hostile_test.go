@@ -26,8 +26,7 @@ func checkServes(ts *testServer) {
 
 func openFiles(t testing.TB) int {
 	t.Helper()
-	entries := testenv.Must(os.ReadDir("/proc/self/fd"))(t)
-	return len(entries)
+	return len(testenv.Must(os.ReadDir("/proc/self/fd"))(t))
 }
 
 // noLeaks waits until all goroutines and descriptors that came with a function are gone.

@@ -17,8 +17,7 @@ import (
 func frameText(t testing.TB, m any) []byte {
 	t.Helper()
 	frame := testenv.Must(appendFrame(nil, m))(t)
-	text := testenv.Must(wire.NewReader(bytes.NewReader(frame), wire.ReplyBytesMax).Next())(t)
-	return text
+	return testenv.Must(wire.NewReader(bytes.NewReader(frame), wire.ReplyBytesMax).Next())(t)
 }
 
 func FuzzDecodeRequest(f *testing.F) {

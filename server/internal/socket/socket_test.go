@@ -32,6 +32,15 @@ func TestListenModes(t *testing.T) {
 	}
 }
 
+// deadSocket returns the path of a socket that nobody listens on.
+func deadSocket(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	dead := testenv.Must(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	return path
+}
+
 // refuses checks that a path of a kind is refused with words.
 func refuses(t *testing.T, kind, path, words string) {
 	t.Helper()
@@ -40,11 +49,7 @@ func refuses(t *testing.T, kind, path, words string) {
 }
 
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s.sock")
-	dead := testenv.Must(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
-	dead.SetUnlinkOnClose(false)
-	dead.Close()
-
+	path := deadSocket(t)
 	l, err := Listen(path, Mode)
 	if err != nil {
 		t.Fatalf("a dead server's socket was not replaced: %v", err)
@@ -73,10 +78,7 @@ func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 }
 
 func TestListenRace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s.sock")
-	dead, _ := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	dead.SetUnlinkOnClose(false)
-	dead.Close()
+	path := deadSocket(t)
 	var wg sync.WaitGroup
 	listeners := make([]*Listener, 8)
 	for i := range listeners {
