@@ -81,14 +81,9 @@ func TestResamplerOfSessions(t *testing.T) {
 	var file bytes.Buffer
 	testenv.OK(t, png.Encode(&file, img))
 	dir := filepath.Join(t.TempDir(), "set")
-	set, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}})
-	if err == nil {
-		err = set.Append(shard.Sample{Key: "a/1.png", Width: 36, Height: 200, Format: imagefile.PNG, Image: file.Bytes()})
-	}
-	if err == nil {
-		_, err = set.Commit()
-	}
-	testenv.OK(t, err)
+	set := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}}))(t)
+	testenv.OK(t, set.Append(shard.Sample{Key: "a/1.png", Width: 36, Height: 200, Format: imagefile.PNG, Image: file.Bytes()}))
+	testenv.Must(set.Commit())(t)
 	bare := `[{"op":"Resize","size":[40,32]}]`
 	newer, older := strings.Replace(bare, "]}", `],"resampler":"pillow-13"}`, 1), strings.Replace(bare, "]}", `],"resampler":"pillow-12"}`, 1)
 	for _, server := range []transform.Resampler{transform.Pillow13, transform.Pillow12} {

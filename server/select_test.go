@@ -177,8 +177,7 @@ func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	first := c.begun(0)
 	c.choose(selection{list: []int64{1}})
 	expect[selectedReply](c)
-	var got []int64
-	got = append(got, c.checkBatch(first)...)
+	got := c.checkBatch(first)
 	c.send(releaseRequest{Slot: 0})
 	got = append(got, c.checkBatch(expect[batchMessage](c))...)
 	expect[endMessage](c)
