@@ -2,7 +2,7 @@ package transform
 
 import "testing"
 
-// colourSpecs have operations that change pixels in memory at every place of a transform.
+// colourSpecs have operations that change pixels in memory at the start, in the middle and at the end of a transform.
 var colourSpecs = []string{
 	`[{"op":"CenterCrop","size":[20,30]},{"op":"RandomInvert","p":1}]`,
 	`[{"op":"RandomInvert","p":1},{"op":"Grayscale","num_output_channels":3},{"op":"CenterCrop","size":[20,30]}]`,

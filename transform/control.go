@@ -158,8 +158,8 @@ func (o RandomOrder) outputSize(h, w int) (int, int) {
 }
 
 func (o RandomOrder) apply(c *canvas) error {
-	var places [opsMax]int
-	order := places[:len(o.Transforms)]
+	var indices [opsMax]int
+	order := indices[:len(o.Transforms)]
 	for i := range order {
 		order[i] = i
 	}

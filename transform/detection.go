@@ -73,7 +73,7 @@ type RandomZoomOut struct {
 
 func (RandomZoomOut) outputSize(int, int) (int, int) { return 0, 0 }
 
-// apply draws whether, then the factor, and the place from the left and from the top.
+// apply draws whether, then the factor, then the left and the top border.
 func (o RandomZoomOut) apply(c *canvas) error {
 	return c.chance(o.P, func(c *canvas) error {
 		w, h := c.size()
@@ -306,7 +306,7 @@ type FixedSizeCrop struct {
 
 func (o FixedSizeCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
-// apply draws one number, for the place from the left and from the top.
+// apply draws one number, for the crop's left and top.
 func (o FixedSizeCrop) apply(c *canvas) error {
 	w, h := c.size()
 	partW, partH := min(w, o.Size[1]), min(h, o.Size[0])

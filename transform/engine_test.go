@@ -240,7 +240,7 @@ func compareWithNaive(t *testing.T, spec *Spec, sources []Source, pix []byte, w,
 					t.Fatalf("%d×%d %v %v %s: differs from the operations one by one", w, h, src.Format, layout, spec)
 				}
 				if !bytes.Equal(got[len(want):], bytes.Repeat([]byte{0xA5}, 64)) {
-					t.Fatalf("%d×%d %v %v %s: wrote past its place", w, h, src.Format, layout, spec)
+					t.Fatalf("%d×%d %v %v %s: wrote past its end", w, h, src.Format, layout, spec)
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// mapSpecs have operations that map at every place of a transform.
+// mapSpecs have operations that map at the start, in the middle and at the end of a transform.
 var mapSpecs = []string{
 	`[{"op":"RandomRotation","degrees":30},{"op":"CenterCrop","size":24}]`,
 	`[{"op":"Resize","size":[30,41]},{"op":"RandomRotation","degrees":[90,90],"fill":9},{"op":"RandomVerticalFlip"}]`,

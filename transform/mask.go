@@ -57,8 +57,8 @@ func (m *maskSteps) pad(border [4]int, mode PaddingMode, label byte) {
 		m.window(image.Rect(-border[0], -border[1], w+border[2], h+border[3]), label)
 		return
 	}
-	m.columns = m.take(m.columns, w+border[0]+border[2], func(i int) int { return mode.place(i-border[0], w) }, 0)
-	m.rows = m.take(m.rows, h+border[1]+border[3], func(i int) int { return mode.place(i-border[1], h) }, 0)
+	m.columns = m.take(m.columns, w+border[0]+border[2], func(i int) int { return mode.source(i-border[0], w) }, 0)
+	m.rows = m.take(m.rows, h+border[1]+border[3], func(i int) int { return mode.source(i-border[1], h) }, 0)
 }
 
 // resize is torch's nearest: floor(i · scale), where scale and product are float32.

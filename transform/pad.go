@@ -52,8 +52,8 @@ func (m PaddingMode) String() string {
 	return fmt.Sprintf("transform.PaddingMode(%d)", uint8(m))
 }
 
-// place returns which of n pixels is shown at position at, which may lie before or after them.
-func (m PaddingMode) place(at, n int) int {
+// source returns which of n pixels is shown at position at, which may lie before or after them.
+func (m PaddingMode) source(at, n int) int {
 	switch m {
 	case Reflect:
 		if n == 1 {
@@ -114,12 +114,12 @@ func (c *canvas) pad(r image.Rectangle, b padding) error {
 	e := c.engine
 	e.columns = e.columns[:0]
 	for x := r.Min.X; x < r.Max.X; x++ {
-		e.columns = append(e.columns, b.mode.place(x, w))
+		e.columns = append(e.columns, b.mode.source(x, w))
 	}
 	inside := r.Intersect(image.Rect(0, 0, w, h))
 	first, behind := inside.Min.X-r.Min.X, inside.Max.X-r.Min.X // these columns are adjacent in the source
 	for y := range to.Height {
-		line, shown := from.Pix[3*w*b.mode.place(r.Min.Y+y, h):][:3*w], to.Pix[3*to.Width*y:][:3*to.Width]
+		line, shown := from.Pix[3*w*b.mode.source(r.Min.Y+y, h):][:3*w], to.Pix[3*to.Width*y:][:3*to.Width]
 		for x, column := range e.columns {
 			if x == first {
 				copy(shown[3*first:3*behind], line[3*column:])

@@ -24,8 +24,8 @@ var paddingSpecs = []string{
 	`[{"op":"Resize","max_size":23},{"op":"CenterCrop","size":20}]`,
 }
 
-// TestPlaces has NumPy's own examples of its modes.
-func TestPlaces(t *testing.T) {
+// TestPaddingSource has NumPy's own examples of its modes.
+func TestPaddingSource(t *testing.T) {
 	for mode, want := range map[PaddingMode][]int{
 		Edge:      {0, 0, 0, 0, 1, 2, 2, 2, 2},
 		Reflect:   {1, 2, 1, 0, 1, 2, 1, 0, 1},
@@ -34,12 +34,12 @@ func TestPlaces(t *testing.T) {
 		from := -3
 		var got []int
 		for at := from; at < 6; at++ {
-			got = append(got, mode.place(at, 3))
+			got = append(got, mode.source(at, 3))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: %v, want %v", mode, got, want)
 		}
-		if mode.place(-5, 1) != 0 || mode.place(7, 1) != 0 {
+		if mode.source(-5, 1) != 0 || mode.source(7, 1) != 0 {
 			t.Errorf("%v of one pixel shows another", mode)
 		}
 	}

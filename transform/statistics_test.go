@@ -106,13 +106,13 @@ func TestEvenNumbers(t *testing.T) {
 	}
 }
 
-// TestEvenPlaces: every place of a crop is as likely, and so is every shift of an affine map, in whole pixels.
-func TestEvenPlaces(t *testing.T) {
-	places := map[string]int{}
+// TestEvenOffsets: every offset of a crop is as likely, and so is every shift of an affine map, in whole pixels.
+func TestEvenOffsets(t *testing.T) {
+	offsets := map[string]int{}
 	eachRecord(t, `{"op":"RandomCrop","size":[6,7],"padding":2}`, 9, 8, statisticsOf(), func(record string) {
-		places[fmt.Sprint(numberIn(t, record, "top"), numberIn(t, record, "left"))]++
+		offsets[fmt.Sprint(numberIn(t, record, "top"), numberIn(t, record, "left"))]++
 	})
-	evenly(t, "places of 6×7 in 12×13", places, 7*7)
+	evenly(t, "offsets of 6×7 in 12×13", offsets, 7*7)
 	shifts := map[string]int{}
 	eachRecord(t, `{"op":"RandomAffine","degrees":0,"translate":[0.5,0]}`, 7, 5, statisticsOf(), func(record string) {
 		shifts[fmt.Sprint(numberIn(t, record, "translate"))]++

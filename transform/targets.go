@@ -152,8 +152,8 @@ func (t *Targets) crop(r image.Rectangle) {
 	t.mask.window(r, 0)
 }
 
-// centerCrop is crop for the middle of the image. Where the image is smaller, torchvision rounds the place of the boxes by another rule
-// than that of the image, so that they may be off by one pixel.
+// centerCrop is crop for the middle of the image. Where the image is smaller, torchvision rounds the boxes' offset by another rule
+// than the image's, so they may be off by one pixel.
 func (t *Targets) centerCrop(r image.Rectangle) {
 	left, top := roundToInt(float64(t.width-r.Dx())/2), roundToInt(float64(t.height-r.Dy())/2)
 	t.move(-float32(left), -float32(top), r.Dx(), r.Dy())

@@ -17,7 +17,7 @@ import (
 // product of two reflected polynomials of 32 bits is one of 64 bits, times x. The CRC instruction multiplies its operand by x^32 and
 // reduces it. So the factor for n bytes is x^(8n−33).
 //
-// A stretch is a cache line longer than a page, as lines that lie pages apart compete for the same places in the cache.
+// A stretch is a cache line longer than a page, as lines that lie pages apart compete for the same sets of the cache.
 const (
 	stretches    = 8
 	longStretch  = 4096 + 64

@@ -3,8 +3,8 @@
 #include "textflag.h"
 
 // STEP takes 16 bytes of a stretch.
-#define STEP(place, state) \
-	LDP.P   16(place), (R20, R21) \
+#define STEP(from, state) \
+	LDP.P   16(from), (R20, R21) \
 	CRC32CX R20, state            \
 	CRC32CX R21, state
 

@@ -13,8 +13,7 @@ const (
 	ln2Low  = 1.90821492927058770002e-10
 )
 
-// Exp returns e^x for |x| < 700: 2^k · e^r with |r| ≤ ln 2 / 2, e^r by its Taylor polynomial of degree 14. Its error is a few units in
-// the last place.
+// Exp returns e^x for |x| < 700: 2^k · e^r with |r| ≤ ln 2 / 2, e^r by its Taylor polynomial of degree 14. Its error is a few ulps.
 func Exp(x float64) float64 {
 	k := math.RoundToEven(x / math.Ln2)
 	r := x - float64(k*ln2High) - float64(k*ln2Low)
@@ -26,7 +25,7 @@ func Exp(x float64) float64 {
 }
 
 // Log returns the natural logarithm of x > 0: x = 2^k · m with √½ ≤ m < √2, ln m = 2 artanh((m−1)/(m+1)) by its series.
-// Its error is a few units in the last place.
+// Its error is a few ulps.
 func Log(x float64) float64 {
 	m, k := math.Frexp(x)
 	if m < math.Sqrt2/2 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTrigonometry compares with package math, which may differ in the last place or two.
+// TestTrigonometry compares with package math, which may differ in the last bit or two.
 func TestTrigonometry(t *testing.T) {
 	for i := range 20000 {
 		x := (float64(i) - 10000) * 0.03655

@@ -18,7 +18,7 @@ func quarters(x float64) (n int, upper, lower float64) {
 }
 
 // Sin returns the sine of |x| < 100. Sin and Cos are FreeBSD's (msun s_sin.c, k_sin.c, k_cos.c), with errors of about
-// 0.51 units in the last place. Pillow calls the C library's, with errors up to 0.55: that makes no difference to a
+// 0.51 ulp. Pillow calls the C library's, with errors up to 0.55: that makes no difference to a
 // table of 22-bit weights.
 func Sin(x float64) float64 {
 	if x < 0 {

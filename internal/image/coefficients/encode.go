@@ -104,7 +104,7 @@ func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 	t.dcs = append(t.dcs, [4]int16{q[0], q[8], q[16], q[24]})
 	var first [firstValues]byte
 	for i := range first {
-		at := pairPlace[4+i]
+		at := pairIndex[4+i]
 		v := q[at]
 		if v != int16(int8(v)) {
 			v = e.patch(at, v)
@@ -146,7 +146,7 @@ func wordsSet(m uint64) uint16 {
 func (e *Encoder) patchValues(list []byte, q *jpeg.Quad, masks *pairMasks) {
 	for pair, m := range masks {
 		for ; m != 0; m &= m - 1 {
-			at := uint8(64*pair) + pairPlace[bits.TrailingZeros64(m)]
+			at := uint8(64*pair) + pairIndex[bits.TrailingZeros64(m)]
 			if v := q[at]; v != int16(int8(v)) {
 				list[0] = byte(e.patch(at, v-1))
 			}
@@ -156,14 +156,14 @@ func (e *Encoder) patchValues(list []byte, q *jpeg.Quad, masks *pairMasks) {
 }
 
 // patch adds a patch for a coefficient that needs more than eight bits, and returns the remainder for the list.
-func (e *Encoder) patch(place byte, v int16) int16 {
+func (e *Encoder) patch(at byte, v int16) int16 {
 	rest := v & (patchUnit - 1)
 	times := (v - rest) / patchUnit
 	if times != int16(int8(times)) {
 		e.err = errTooLarge
 	}
 	t := &e.tile
-	t.patches = append(t.patches, byte(len(t.dcs)-1), place, byte(times))
+	t.patches = append(t.patches, byte(len(t.dcs)-1), at, byte(times))
 	return rest
 }
 

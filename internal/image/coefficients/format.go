@@ -66,8 +66,8 @@ func (m *pairMasks) extent(first *[firstValues]byte) uint8 {
 	return 0
 }
 
-// pairPlace is the index of a bit's coefficient in its pair of rows.
-var pairPlace = func() (t [64]uint8) {
+// pairIndex is the index of a bit's coefficient in its pair of rows.
+var pairIndex = func() (t [64]uint8) {
 	for bit := range t {
 		x, y, c, b := bit>>4, bit>>3&1, bit>>2&1, bit&3
 		t[bit] = uint8(32*y + 8*b + 2*x + c)
@@ -79,7 +79,7 @@ var pairPlace = func() (t [64]uint8) {
 const firstValues = 12
 
 // A patch adds to a coefficient that needs more than eight bits: the number of the quad in the tile, the coefficient's
-// place in it, and an eighth of the addend.
+// index in it, and an eighth of the addend.
 const (
 	patchBytes = 3
 	patchUnit  = 8
@@ -106,7 +106,7 @@ func (g *geometry) set(l jpeg.Layout) {
 	g.chains = g.chains[:0]
 	for q := 0; q < l.Quads; {
 		wide := 1
-		for q+wide < l.Quads && l.Places[q+wide].Component == l.Places[q].Component && l.Places[q+wide].Row == l.Places[q].Row {
+		for q+wide < l.Quads && l.Positions[q+wide].Component == l.Positions[q].Component && l.Positions[q+wide].Row == l.Positions[q].Row {
 			wide++
 		}
 		g.chains = append(g.chains, chain{q, wide})

@@ -64,11 +64,11 @@ func expandGeneric(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte,
 			q[8*b] = dc
 		}
 		for j, v := range firsts[firstValues*i:][:firstValues] {
-			q[pairPlace[4+j]] = int16(int8(v))
+			q[pairIndex[4+j]] = int16(int8(v))
 		}
 		for pair, m := range masks[i] {
 			for ; m != 0; m &= m - 1 {
-				q[64*pair+int(pairPlace[bits.TrailingZeros64(m)])] = int16(int8(values[n]))
+				q[64*pair+int(pairIndex[bits.TrailingZeros64(m)])] = int16(int8(values[n]))
 				n++
 			}
 		}
@@ -97,7 +97,7 @@ func listGeneric(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n in
 //go:noinline
 func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
 	for ; m != 0; m &= m - 1 {
-		v := rows[pairPlace[bits.TrailingZeros64(m)&63]&63]
+		v := rows[pairIndex[bits.TrailingZeros64(m)&63]&63]
 		sign := v >> 15
 		list[n&63] = byte(v - 1 - sign)
 		all |= v ^ sign

@@ -47,8 +47,8 @@ func makeConstants512() *constantsAVX512 {
 	for i := range 64 {
 		t.identity[i] = 1 << (i & 7)
 	}
-	for bit, place := range pairPlace {
-		t.rows[place] = uint8(bit)
+	for bit, index := range pairIndex {
+		t.rows[index] = uint8(bit)
 	}
 	return t
 }
@@ -120,7 +120,7 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 
 // listAVX512 puts a pair's coefficients, as bytes, into the order of the mask's bits, and compresses them by the mask.
 func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
-	places := LoadUint8x64Array(&pairPlace)
+	indices := LoadUint8x64Array(&pairIndex)
 	var zero Int8x64
 	var largest Uint8x64
 	keep := ^uint64(0xffff)
@@ -128,7 +128,7 @@ func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int
 		p := unsafe.Add(unsafe.Pointer(q), 128*pair)
 		lo := LoadInt16x32Array((*[32]int16)(p)).SaturateToInt8()
 		hi := LoadInt16x32Array((*[32]int16)(unsafe.Add(p, 64))).SaturateToInt8()
-		v := zero.SetLo(lo).SetHi(hi).Permute(places)
+		v := zero.SetLo(lo).SetHi(hi).Permute(indices)
 		m := v.NotEqual(zero).ToBits() & keep
 		keep, masks[pair] = ^uint64(0), m
 		v = v.Add(v.Greater(zero).ToInt8x64()).Compress(Mask8x64FromBits(m))

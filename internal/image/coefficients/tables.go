@@ -9,7 +9,7 @@ type spreadTable struct {
 	bytes int
 }
 
-// spreadWords spreads words to the set bits of a mask of eight places.
+// spreadWords spreads words to the set bits of an eight-bit mask.
 var spreadWords = func() (t [256]spreadTable) {
 	for mask := range t {
 		s := &t[mask]
@@ -44,7 +44,7 @@ var planesOfTwo = func() (t [64]spreadTable) {
 	return t
 }()
 
-// spreadBytes spreads values to the set bits of a mask of eight places, two columns of four blocks, and groups them by
+// spreadBytes spreads values to the set bits of an eight-bit mask, two columns of four blocks, and groups them by
 // block.
 var spreadBytes = func() (t [256][8]uint8) {
 	for mask := range t {

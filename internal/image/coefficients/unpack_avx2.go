@@ -99,7 +99,7 @@ func expandAVX2(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dc
 	return n
 }
 
-// spreadRowAVX2 spreads values from p on to the set bits of a mask of eight places.
+// spreadRowAVX2 spreads values from p on to the set bits of an eight-bit mask.
 func spreadRowAVX2(p unsafe.Pointer, mask uint64) Lane {
 	return TakeLane(LoadHalfLane(p), LoadHalfLane(unsafe.Pointer(&spreadBytes[mask])))
 }
@@ -139,7 +139,7 @@ func listAVX2(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, 
 	return n, large
 }
 
-// gatherCellAVX2 stores the bytes of a cell at the set bits of a mask, each of its two rows at its own place, and
+// gatherCellAVX2 stores the bytes of a cell at the set bits of a mask, each of its two rows at its own address, and
 // returns their distances from zero.
 func gatherCellAVX2(cell Lane, m uint64, row0, row1 unsafe.Pointer) Lane {
 	v := cell.BitsToInt8()

@@ -101,7 +101,7 @@ func expandNEON(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dc
 	return n
 }
 
-// spreadRowNEON spreads values from p on to the set bits of a mask of eight places.
+// spreadRowNEON spreads values from p on to the set bits of an eight-bit mask.
 func spreadRowNEON(p unsafe.Pointer, mask uint64) Lane {
 	return TakeLane(LoadHalfLane(p), LoadHalfLane(unsafe.Pointer(&spreadBytes[mask])))
 }
@@ -141,7 +141,7 @@ func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, 
 	return n, large
 }
 
-// gatherCellNEON stores the bytes of a cell at the set bits of a mask, each of its two rows at its own place, and
+// gatherCellNEON stores the bytes of a cell at the set bits of a mask, each of its two rows at its own address, and
 // returns their distances from zero.
 func gatherCellNEON(cell Lane, m uint64, row0, row1 unsafe.Pointer) Lane {
 	v := cell.BitsToInt8()

@@ -95,7 +95,7 @@ func TestDamagedImages(t *testing.T) {
 	})
 }
 
-// kind returns a file of testdata, changed at some places.
+// kind returns a file of testdata, changed at some offsets.
 func kind(t *testing.T, name string, change func(data []byte)) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata/kinds", name))

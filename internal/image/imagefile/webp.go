@@ -30,13 +30,13 @@ func decodeWebP(dst *RGB, config image.Config, data []byte) error {
 	if int(binary.LittleEndian.Uint32(data[4:])) > len(data)-8 {
 		return io.ErrUnexpectedEOF
 	}
-	still, place, err := stillWebP(data)
+	still, frameRect, err := stillWebP(data)
 	if err != nil {
 		return err
 	}
 	canvas := image.Rect(0, 0, config.Width, config.Height)
-	if !place.In(canvas) {
-		return fmt.Errorf("the frame's place is %v, the canvas has %v pixels", place, canvas.Max)
+	if !frameRect.In(canvas) {
+		return fmt.Errorf("the frame covers %v, the canvas has %v pixels", frameRect, canvas.Max)
 	}
 	img, err := webp.Decode(bytes.NewReader(still))
 	if err != nil {
@@ -44,9 +44,9 @@ func decodeWebP(dst *RGB, config image.Config, data []byte) error {
 	}
 	dst.Resize(config.Width, config.Height)
 	stride, pix := 3*config.Width, dst.Pix
-	if !place.Empty() && place != canvas {
+	if !frameRect.Empty() && frameRect != canvas {
 		clear(pix)
-		pix = pix[place.Min.Y*stride+3*place.Min.X:]
+		pix = pix[frameRect.Min.Y*stride+3*frameRect.Min.X:]
 	}
 	switch m := img.(type) {
 	case *image.NRGBA:
@@ -67,15 +67,15 @@ const (
 	webpCanvasAt   = 24   // width less one and height less one, three bytes each
 	webpImageAt    = 30   // the chunks after VP8X
 	webpAlpha      = 0x10 // flag: the next image has a chunk of alpha
-	webpFrameBytes = 16   // place, size, duration, flags
+	webpFrameBytes = 16   // position, size, duration, flags
 )
 
-// stillWebP returns the first image of a file as a file for the decoder, which does not read animations, and the place
+// stillWebP returns the first image of a file as a file for the decoder, which does not read animations, and the rectangle
 // of an animation's frame. It reads the headers of all chunks of an extended file, because Pillow does not read a
 // damaged file at all.
-func stillWebP(data []byte) (still []byte, place image.Rectangle, err error) {
+func stillWebP(data []byte) (still []byte, frameRect image.Rectangle, err error) {
 	if string(data[12:16]) != "VP8X" {
-		return data, place, nil
+		return data, frameRect, nil
 	}
 	still = slices.Clone(data[:webpImageAt])
 	still[webpFlagsAt] = 0
@@ -90,15 +90,15 @@ func stillWebP(data []byte) (still []byte, place image.Rectangle, err error) {
 		case "ALPH":
 			still[webpFlagsAt] = webpAlpha
 		case "ANMF":
-			if !place.Empty() {
+			if !frameRect.Empty() {
 				continue // not the first
 			}
 			frame, _ := io.ReadAll(content) // chunks.Next returns its error
 			if len(frame) < webpFrameBytes {
-				return nil, place, io.ErrUnexpectedEOF
+				return nil, frameRect, io.ErrUnexpectedEOF
 			}
-			place.Max = image.Pt(1+uint24(frame[6:]), 1+uint24(frame[9:]))
-			place = place.Add(image.Pt(2*uint24(frame), 2*uint24(frame[3:])))
+			frameRect.Max = image.Pt(1+uint24(frame[6:]), 1+uint24(frame[9:]))
+			frameRect = frameRect.Add(image.Pt(2*uint24(frame), 2*uint24(frame[3:])))
 			copy(still[webpCanvasAt:], frame[6:12])
 			still = append(still, frame[webpFrameBytes:]...)
 			if bytes.HasPrefix(frame[webpFrameBytes:], []byte("ALPH")) {
@@ -107,13 +107,13 @@ func stillWebP(data []byte) (still []byte, place image.Rectangle, err error) {
 		}
 	}
 	if err != io.EOF {
-		return nil, place, err
+		return nil, frameRect, err
 	}
-	if place.Empty() {
+	if frameRect.Empty() {
 		still = append(still, data[webpImageAt:]...)
 	}
 	binary.LittleEndian.PutUint32(still[4:], uint32(len(still)-8))
-	return still, place, nil
+	return still, frameRect, nil
 }
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }

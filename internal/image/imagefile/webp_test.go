@@ -122,7 +122,7 @@ func TestDamagedWebP(t *testing.T) {
 		{"an animation without frames", webpFile("VP8X", animated, "ANIM", anim), "invalid format"},
 		{"a frame of a few bytes", webpFile("VP8X", animated, "ANIM", anim, "ANMF", "abc"), "cut short"},
 		{"a still image in an animation", webpFile("VP8X", animated, "ANIM", anim, "VP8 ", lossy), "invalid format"},
-		{"a frame outside", webpFile("VP8X", animated, "ANIM", anim, "ANMF", frame(6, 0, "VP8 ", lossy)), "the frame's place"},
+		{"a frame outside", webpFile("VP8X", animated, "ANIM", anim, "ANMF", frame(6, 0, "VP8 ", lossy)), "the frame covers"},
 		{"a frame of video", webpFile("VP8 ", changed(lossy, 0, lossy[0]|1)), "0×0"},
 		{"no start code", webpFile("VP8 ", changed(lossy, 3, 0)), "vp8: invalid"},
 		{"no width", webpFile("VP8 ", changed(lossy, 6, 0)), "0×13"},

@@ -7,8 +7,8 @@ package jpeg
 // A Layout is the arrangement of an image's blocks in batches.
 type Layout struct {
 	MCUsWide, MCUsHigh int
-	Quads              int                     // number of quads in a batch, and of blocks in an MCU
-	Places             [mcuBlocksMax]QuadPlace // places of the quads
+	Quads              int                        // number of quads in a batch, and of blocks in an MCU
+	Positions          [mcuBlocksMax]QuadPosition // of the quads
 }
 
 // A QuadSource gives the coefficients of an image's region, row by row and from left to right.
@@ -31,7 +31,7 @@ func (d *Decoder) Layout() Layout {
 	for _, c := range h.components {
 		l.Quads += d.components[c].h * d.components[c].v
 	}
-	copy(l.Places[:l.Quads], d.quads[:])
+	copy(l.Positions[:l.Quads], d.quads[:])
 	return l
 }
 

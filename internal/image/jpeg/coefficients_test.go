@@ -224,8 +224,8 @@ func TestListSymbols(t *testing.T) {
 			var got symbolList
 			k := byLevel[level]
 			if c := k.listSymbols(block, &got); c != count || !slices.Equal(got.indices[:count], want.indices[:count]) ||
-				!slices.Equal(got.places[:1+count], want.places[:1+count]) {
-				t.Fatalf("%v: %d symbols %v at %v, want %d %v at %v", level, c, got.indices, got.places, count, want.indices, want.places)
+				!slices.Equal(got.zigzag[:1+count], want.zigzag[:1+count]) {
+				t.Fatalf("%v: %d symbols %v at %v, want %d %v at %v", level, c, got.indices, got.zigzag, count, want.indices, want.zigzag)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ type Decoder struct {
 	batch   []batchQuad // the coefficients of one batch of MCUs, all zero between batches
 	quants  []batchQuad // each component's quantisation steps, for each of four blocks
 	blocks  [batchBlocksMax]plannedBlock
-	quads   [mcuBlocksMax]QuadPlace
+	quads   [mcuBlocksMax]QuadPosition
 	entries []rowEntries
 
 	source  QuadSource // source of the coefficients, if there is no file

@@ -44,7 +44,7 @@ var zigzag = [64]uint8{
 	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-// quadIndex[k] is the place of coefficient k in a quad's first block.
+// quadIndex[k] is the index of coefficient k in a quad's first block.
 var quadIndex = func() (t [64]uint8) {
 	for k, n := range zigzag {
 		t[k] = n>>3*32 + n&7
@@ -82,7 +82,7 @@ func (r *bitReader) seek(scan []byte, bit int) {
 	}
 }
 
-// position returns the reader's place in bits from the start of the scan.
+// position returns the reader's position in bits from the start of the scan.
 func (r *bitReader) position(scan []byte) int {
 	return int(uintptr(r.next)-uintptr(unsafe.Pointer(unsafe.SliceData(scan))))*8 - int(r.n)
 }

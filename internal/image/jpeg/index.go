@@ -27,7 +27,7 @@ const (
 
 // An indexEntry is where decoding can start.
 type indexEntry struct {
-	mcu       int // number of the MCU at this place
+	mcu       int // number of the MCU that starts here
 	bit       int // position in the unstuffed scan
 	rowBit    int // bit of the row's first entry
 	removed   int // bytes that unstuffing removed before the row's first entry
@@ -36,10 +36,10 @@ type indexEntry struct {
 
 var (
 	errIndexShort  = errors.New("it ends too early")
-	errIndexAnchor = errors.New("an entry at the scan's start or at a restart has a place or predictors of its own")
+	errIndexAnchor = errors.New("an entry at the scan's start or at a restart has a position or predictors of its own")
 )
 
-// A rowEntries has the entries of a row of the region: where decoding starts, and a later place to compare with.
+// A rowEntries has the entries of a row of the region: where decoding starts, and a later entry to compare with.
 type rowEntries struct{ start, check indexEntry }
 
 // An indexReader walks over the entries of an index.
@@ -249,7 +249,7 @@ func (d *Decoder) finishCheck(s *sequentialScan) error {
 	return d.compareEntry(s)
 }
 
-// compareEntry compares the decoder's state with the index's entry of this place.
+// compareEntry compares the decoder's state with the index's entry for its MCU.
 func (d *Decoder) compareEntry(s *sequentialScan) error {
 	if s.reader.position(d.scan.bytes)+s.bit0 != s.check.bit || s.predictor != s.check.predictor {
 		return d.indexError("decoding does not arrive at its entries")
@@ -276,30 +276,30 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, header)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(d.data)))
 	var previous indexEntry
-	place := filePlace{pos: d.scan.begin}
+	cursor := fileCursor{pos: d.scan.begin}
 	for range d.mcusHigh {
 		for x := 0; x < d.mcusWide; x += step {
 			if err := d.restart(&s); err != nil {
 				return nil, err
 			}
-			dst = d.appendEntry(dst, &s, &previous, &place)
+			dst = d.appendEntry(dst, &s, &previous, &cursor)
 			if err := d.skip(&s, min(step, d.mcusWide-x)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	dst = d.appendEntry(dst, &s, &previous, &place)
+	dst = d.appendEntry(dst, &s, &previous, &cursor)
 	return binary.LittleEndian.AppendUint32(dst, crc32c.Checksum(dst[start:])), nil
 }
 
-// appendEntry appends the reader's state as differences from previous, and stores it there. place is the start of the
-// last row.
-func (d *Decoder) appendEntry(dst []byte, s *sequentialScan, previous *indexEntry, place *filePlace) []byte {
+// appendEntry appends the reader's state as differences from previous, and stores it there. cursor is at the start of
+// the last row.
+func (d *Decoder) appendEntry(dst []byte, s *sequentialScan, previous *indexEntry, cursor *fileCursor) []byte {
 	e := indexEntry{mcu: s.mcu, bit: s.reader.position(d.scan.bytes), removed: previous.removed, predictor: s.predictor}
 	dst = binary.AppendUvarint(dst, uint64(e.bit-previous.bit))
 	if e.mcu%d.mcusWide == 0 {
-		d.scan.advance(d.data, place, e.bit>>3)
-		e.removed = place.pos - d.scan.begin - place.out
+		d.scan.advance(d.data, cursor, e.bit>>3)
+		e.removed = cursor.pos - d.scan.begin - cursor.out
 		dst = binary.AppendUvarint(dst, uint64(e.removed-previous.removed))
 	}
 	for c := range d.components {

@@ -97,7 +97,7 @@ var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
 		a, b := &f.entries[rnd.IntN(len(f.entries))], &f.entries[rnd.IntN(len(f.entries))]
 		a.predictor, b.predictor = b.predictor, a.predictor
 	},
-	"place of another": func(f *forgery, rnd *rand.Rand) {
+	"position of another": func(f *forgery, rnd *rand.Rand) {
 		a, b := &f.entries[rnd.IntN(len(f.entries))], f.entries[rnd.IntN(len(f.entries))]
 		a.bit, a.predictor = b.bit, b.predictor
 	},

@@ -12,8 +12,8 @@ import (
 
 func init() { byLevel[kernel.AVX512].listSymbols = listSymbolsAVX512 } // runs later than the init of idct_avx512.go
 
-// scanPlaces are the numbers of a block's coefficients in the scan.
-var scanPlaces = func() (t [64]uint8) {
+// zigzagIndices are the numbers of a block's coefficients in the scan.
+var zigzagIndices = func() (t [64]uint8) {
 	for k := range t {
 		t[k] = uint8(k)
 	}
@@ -30,9 +30,9 @@ func listSymbolsAVX512(q *quadBlock, l *symbolList) int {
 	mask := v.NotEqual(zero).ToBits() &^ 1
 	listed := Mask8x64FromBits(mask)
 	values := v.Compress(listed).ToBits().Add(BroadcastUint8x64(64))
-	places := LoadUint8x64Array(&scanPlaces).Compress(listed)
-	places.StoreArray((*[64]uint8)(unsafe.Pointer(&l.places[1])))
-	runs := places.Sub(places.Expand(Mask8x64FromBits(^uint64(1)))).Sub(BroadcastUint8x64(1))
+	indices := LoadUint8x64Array(&zigzagIndices).Compress(listed)
+	indices.StoreArray((*[64]uint8)(unsafe.Pointer(&l.zigzag[1])))
+	runs := indices.Sub(indices.Expand(Mask8x64FromBits(^uint64(1)))).Sub(BroadcastUint8x64(1))
 	low := BroadcastUint8x64(127)
 	runs, values = runs.Or(values.AndNot(low)), values.And(low)
 	out := unsafe.Pointer(&l.indices)

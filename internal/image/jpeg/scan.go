@@ -79,11 +79,11 @@ func (s *scanBuffer) segmentEnd(segment int) int {
 	return s.size * 8
 }
 
-// A filePlace is a byte of the unstuffed scan, and its position in the file.
-type filePlace struct{ out, pos int }
+// A fileCursor is a byte of the unstuffed scan, and its offset in the file.
+type fileCursor struct{ out, pos int }
 
-// advance moves a place forward to the byte number want, past any restart markers before it.
-func (s *scanBuffer) advance(data []byte, p *filePlace, want int) {
+// advance moves a cursor forward to the byte number want, past any restart markers before it.
+func (s *scanBuffer) advance(data []byte, p *fileCursor, want int) {
 	for p.pos < s.end {
 		n := bytes.IndexByte(data[p.pos:s.end], 0xff)
 		if n < 0 {
@@ -112,7 +112,7 @@ func (s *scanBuffer) advance(data []byte, p *filePlace, want int) {
 
 // fileOffset returns the approximate position of a bit of the scan in the file, for error messages.
 func (s *scanBuffer) fileOffset(data []byte, bit int) int {
-	p := filePlace{pos: s.begin}
+	p := fileCursor{pos: s.begin}
 	s.advance(data, &p, max(0, min(bit>>3, s.size)))
 	return p.pos
 }

@@ -81,7 +81,7 @@ type blockTables struct {
 // A symbolList has a block's nonzero AC coefficients, in the order of the scan. EOB and an empty symbol may follow.
 type symbolList struct {
 	indices [64]uint16    // indices in a valueTable, or beyond its end if it has no entry
-	places  [1 + 64]uint8 // indices in the scan, after that of the DC coefficient, 0
+	zigzag  [1 + 64]uint8 // their zigzag indices, after that of the DC coefficient, 0
 }
 
 // A scanWriter writes the entropy-coded data of one scan. Each pair of symbols stores eight bytes and advances by the
@@ -150,7 +150,7 @@ func (w *scanWriter) writeBlock(t *blockTables, q *quadBlock, diff int32, count 
 	code, length := t.dc.symbol(0, int64(diff))
 	b, next := w.bits.put(unsafe.Pointer(&w.raw[w.size]), code, length&63)
 	used, l := valueEntry(length), &w.list
-	if l.places[count&63] < 63 {
+	if l.zigzag[count&63] < 63 {
 		l.indices[count&63] = valueEOB
 		count++
 	}
@@ -177,8 +177,8 @@ func (w *scanWriter) writeListed(b bitBuffer, next unsafe.Pointer, t *blockTable
 		w.used |= e
 		return b.put(next, e.code(), e.length())
 	}
-	before, place := w.list.places[i&63], w.list.places[(i+1)&63]
-	return w.writeSymbol(b, next, &t.ac, int(place-before)-1, int64(q[quadIndex[place&63]]))
+	before, k := w.list.zigzag[i&63], w.list.zigzag[(i+1)&63]
+	return w.writeSymbol(b, next, &t.ac, int(k-before)-1, int64(q[quadIndex[k&63]]))
 }
 
 // writeSymbol writes any value after any number of zeros.
@@ -222,12 +222,12 @@ func (w *scanWriter) finish(pad uint64) {
 func listSymbolsGeneric(q *quadBlock, l *symbolList) int {
 	n, before := 0, 0
 	for mask := zigzagMask(q) &^ 1; mask != 0; mask &= mask - 1 {
-		place := bits.TrailingZeros64(mask)
-		value := uint16(max(-128, min(q[quadIndex[place&63]], 127)) + 64)
-		l.indices[n&63] = (uint16(place-before-1)|value&128)<<7 | value&127
+		k := bits.TrailingZeros64(mask)
+		value := uint16(max(-128, min(q[quadIndex[k&63]], 127)) + 64)
+		l.indices[n&63] = (uint16(k-before-1)|value&128)<<7 | value&127
 		n++
-		l.places[n&63] = uint8(place)
-		before = place
+		l.zigzag[n&63] = uint8(k)
+		before = k
 	}
 	return n
 }

@@ -2,8 +2,8 @@ package jpeg
 
 import "unsafe"
 
-// A QuadPlace is the place of a quad's samples in its component: four adjacent blocks of one block row.
-type QuadPlace struct {
+// A QuadPosition is the position of a quad's samples in its component: four adjacent blocks of one block row.
+type QuadPosition struct {
 	Component int
 	Row       int // sample row within the MCU row: a multiple of 8
 	Column    int // sample column within the batch: a multiple of 32
@@ -70,7 +70,7 @@ func (d *Decoder) planBatch(s *sequentialScan) {
 						out:       unsafe.Pointer(&d.batch[q].quad[column%4*8]),
 						component: uint32(c), quad: uint32(q),
 					}
-					d.quads[q] = QuadPlace{Component: c, Row: row * 8, Column: column / 4 * 32}
+					d.quads[q] = QuadPosition{Component: c, Row: row * 8, Column: column / 4 * 32}
 					n++
 				}
 				quad += comp.h
@@ -297,9 +297,9 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 // extents of its quads.
 func (d *Decoder) transformBatch(extent []uint8, x, y int) {
 	for q, e := range extent {
-		place := &d.quads[q]
-		c, p := &d.components[place.Component], &d.planes.component[place.Component]
-		d.transform(&d.batch[q].quad, place.Component, e, p.at(x*c.h*8+place.Column, y*c.v*8+place.Row), p.stride)
+		position := &d.quads[q]
+		c, p := &d.components[position.Component], &d.planes.component[position.Component]
+		d.transform(&d.batch[q].quad, position.Component, e, p.at(x*c.h*8+position.Column, y*c.v*8+position.Row), p.stride)
 	}
 }
 

@@ -14,7 +14,7 @@ func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.
 // processor's look-ahead for independent instructions is limited. PSHUFB collects the bit planes of two groups: byte
 // 2j+g is plane j of group g, one vector for the top row (a) and one for the bottom row (b). Then exchanges of bits
 // between the two vectors do a third of the transposition each, and byte unpacks move the partners of the next exchange
-// into different vectors. The position of a byte in five bits (the vector, then the place in a half of it; j is the
+// into different vectors. The position of a byte in five bits (the vector, then the index in a half of it; j is the
 // plane, g the group, r the row, c the column):
 //
 //	r | j2 j1 j0 g     after PSHUFB
@@ -98,7 +98,7 @@ func streamAVX512(dst, top, bottom []byte, stride, width int, flip bool) {
 
 func streamAVX2(dst, top, bottom []byte, stride, width int, flip bool) {
 	first, second, step := ends(top, bottom, width, flip)
-	shuffles := &placesAVX2
+	shuffles := &forwardAVX2
 	if flip {
 		shuffles = &mirroredAVX2
 	}

@@ -34,7 +34,7 @@ func encodeAll(tb testing.TB, c Codec, images []rawImage) (blobs [][]byte) {
 	return blobs
 }
 
-// BenchmarkDecodeCrop takes a 224×224 centre crop of one image after the other, into the places of a batch.
+// BenchmarkDecodeCrop takes a 224×224 centre crop of one image after the other, into the rows of a batch.
 func BenchmarkDecodeCrop(b *testing.B) {
 	const batch, crop = 256, 224
 	images, pix := benchImages(), make([]byte, batch*3*crop*crop)

@@ -19,7 +19,7 @@ type bitpackCodec struct {
 	tables *groupTables
 	codes  *codeTable // made by the first Encode
 	window window
-	place  int // start of the next pair
+	pos    int // start of the next pair
 	// headers is a copy of the current pair's headers: a blob may be in a mapped file, which another process may change
 	// at any time, and the checked bytes must be the ones used.
 	headers []byte
@@ -48,7 +48,7 @@ func (c *bitpackCodec) decode(t target, blob []byte, h header, r image.Rectangle
 }
 
 func (c *bitpackCodec) seek(band int) (err error) {
-	c.place, err = c.window.bandStart(band)
+	c.pos, err = c.window.bandStart(band)
 	return err
 }
 
@@ -57,7 +57,7 @@ func (c *bitpackCodec) seek(band int) (err error) {
 // blob is changed meanwhile, because the length and the headers are read only once.
 func (c *bitpackCodec) next(first bool) error {
 	w := &c.window
-	start := c.place
+	start := c.pos
 	headerStart := start + pairLengthBytes
 	payloadStart := headerStart + chunkHeaderBytes*w.chunks
 	if payloadStart > len(w.blob) {
@@ -78,7 +78,7 @@ func (c *bitpackCodec) next(first bool) error {
 	chunks := w.lastChunk - w.firstChunk
 	ahead := c.share(3*chunks, c.headers)
 	c.kernels.unpack(c.tables, c.headers[skip:], withSlack[payloadStart+2*before:], &w.rows, chunks, first, ahead)
-	c.place = end
+	c.pos = end
 	return nil
 }
 

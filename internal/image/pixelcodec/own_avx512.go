@@ -41,9 +41,9 @@ func makeConstants512() *constantsAVX512 {
 		t.mirrorLow[i] = uint8(i%3*32 + 31 - i/3)
 	}
 	for i := range 32 {
-		place := 64 + i
-		t.interleaveHigh[i] = uint8(place%3*32 + place/3)
-		t.mirrorHigh[i] = uint8(place%3*32 + 31 - place/3)
+		at := 64 + i
+		t.interleaveHigh[i] = uint8(at%3*32 + at/3)
+		t.mirrorHigh[i] = uint8(at%3*32 + 31 - at/3)
 	}
 	return t
 }

@@ -36,10 +36,10 @@ func (w *window) bandStart(band int) (int, error) {
 	if len(w.blob) < tableEnd {
 		return 0, &FormatError{Offset: len(w.blob), Msg: "the band offsets are cut short"}
 	}
-	place := headerBytes + offsetBytes*band
-	start := int64(binary.LittleEndian.Uint32(w.blob[place:]))
+	at := headerBytes + offsetBytes*band
+	start := int64(binary.LittleEndian.Uint32(w.blob[at:]))
 	if start < int64(tableEnd) || start > int64(len(w.blob)) {
-		return 0, &FormatError{Offset: place, Msg: "a band offset is out of range"}
+		return 0, &FormatError{Offset: at, Msg: "a band offset is out of range"}
 	}
 	return int(start), nil
 }

@@ -38,7 +38,7 @@ const (
 	None    = "none"
 )
 
-// Names returns every codec's name, the default first. The header of a blob has a codec's place in the list, from 1.
+// Names returns every codec's name, the default first. The header of a blob has a codec's number in this list, from 1.
 func Names() []string { return []string{Bitpack, Zstd, LZ4, None} }
 
 // MaxDimension is the largest width or height of a blob.

@@ -118,7 +118,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // checkRegion decodes r in every way and compares each byte, also those around the destination: past the caches and not, at
-// aligned places and at others, with another blob fetched meanwhile.
+// aligned addresses and at others, with another blob fetched meanwhile.
 func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectangle) {
 	t.Helper()
 	const guard = 0xA5

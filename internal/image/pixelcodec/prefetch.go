@@ -34,14 +34,14 @@ func (p *prefetcher) take() []byte {
 // A fetch is memory for a kernel to fetch during other work.
 type fetch struct {
 	memory []byte
-	step   int // distance of the fetched places in bytes, at most a cache line
+	step   int // distance of the fetches in bytes, at most a cache line
 }
 
-// share does one step, or leaves it to a kernel that can fetch at the given number of places. If there is nothing to
+// share does one step, or leaves it to a kernel that can do the given number of fetches. If there is nothing to
 // fetch, the kernel gets idle, which is already in the cache.
-func (p *prefetcher) share(places int, idle []byte) fetch {
+func (p *prefetcher) share(fetches int, idle []byte) fetch {
 	memory := p.take()
-	step := (len(memory) + places - 1) / places
+	step := (len(memory) + fetches - 1) / fetches
 	if step > cacheLine {
 		kernel.Prefetch(memory)
 		step = 0

@@ -13,16 +13,16 @@ import (
 
 const vectorAVX2 = 16 * Count
 
-// placesAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to their places in the 48 bytes of 16
-// pixels. These are three vectors, but all bytes of a channel have different places in theirs, so one vector of indices
+// forwardAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16
+// pixels. These are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices
 // serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
 // They are the same for all lanes. mirroredAVX2 are those for pixels of a lane in reverse.
-var placesAVX2, mirroredAVX2 = makePlacesAVX2(0), makePlacesAVX2(15)
+var forwardAVX2, mirroredAVX2 = spreadIndicesAVX2(0), spreadIndicesAVX2(15)
 
-func makePlacesAVX2(flip int) (t [3][vectorAVX2]uint8) {
+func spreadIndicesAVX2(flip int) (t [3][vectorAVX2]uint8) {
 	for i := range vectorAVX2 {
 		for c := range 3 {
 			t[c][i&^15+(3*i+c)%16] = uint8(i&15 ^ flip)
@@ -60,11 +60,11 @@ func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 		return
 	}
 	mid := BroadcastBytes(128)
-	places := &placesAVX2
+	indices := &forwardAVX2
 	if flip {
-		places = &mirroredAVX2
+		indices = &mirroredAVX2
 	}
-	pr, pg, pb := Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2]))
+	pr, pg, pb := Load(unsafe.Pointer(&indices[0])), Load(unsafe.Pointer(&indices[1])), Load(unsafe.Pointer(&indices[2]))
 	first, second := LoadMask(unsafe.Pointer(&thirdsAVX2[0])), LoadMask(unsafe.Pointer(&thirdsAVX2[1]))
 	src, out := start(planes), start(dst)
 	for x := 0; x < width; x += vectorAVX2 {

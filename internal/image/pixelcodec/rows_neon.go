@@ -15,16 +15,16 @@ import (
 
 const vectorNEON = 16 * Count
 
-// placesNEON are the indices that spread 16 bytes of each channel, R, G and B, to their places in the 48 bytes of 16
-// pixels. These are three vectors, but all bytes of a channel have different places in theirs, so one vector of indices
+// forwardNEON are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16
+// pixels. These are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices
 // serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
 // They are the same for all lanes. mirroredNEON are those for pixels of a lane in reverse.
-var placesNEON, mirroredNEON = makePlacesNEON(0), makePlacesNEON(15)
+var forwardNEON, mirroredNEON = spreadIndicesNEON(0), spreadIndicesNEON(15)
 
-func makePlacesNEON(flip int) (t [3][vectorNEON]uint8) {
+func spreadIndicesNEON(flip int) (t [3][vectorNEON]uint8) {
 	for i := range vectorNEON {
 		for c := range 3 {
 			t[c][i&^15+(3*i+c)%16] = uint8(i&15 ^ flip)
@@ -62,11 +62,11 @@ func interleaveNEON(dst, planes []byte, stride, width int, flip bool) {
 		return
 	}
 	mid := BroadcastBytes(128)
-	places := &placesNEON
+	indices := &forwardNEON
 	if flip {
-		places = &mirroredNEON
+		indices = &mirroredNEON
 	}
-	pr, pg, pb := Load(unsafe.Pointer(&places[0])), Load(unsafe.Pointer(&places[1])), Load(unsafe.Pointer(&places[2]))
+	pr, pg, pb := Load(unsafe.Pointer(&indices[0])), Load(unsafe.Pointer(&indices[1])), Load(unsafe.Pointer(&indices[2]))
 	first, second := LoadMask(unsafe.Pointer(&thirdsNEON[0])), LoadMask(unsafe.Pointer(&thirdsNEON[1]))
 	src, out := start(planes), start(dst)
 	for x := 0; x < width; x += vectorNEON {

@@ -6,9 +6,9 @@
 // The unpackers; unpackAVX2 and unpackAVX512 say how they go and why they are in assembly. Registers of both:
 //
 //	AX tables    BX headers     SI payload    R8 stride    CX chunks left
-//	DX top row   DI bottom row  R14 memory to fetch ahead, R15 bytes from one place of it to the next
+//	DX top row   DI bottom row  R14 memory to fetch ahead, R15 bytes from one fetch to the next
 
-// GROUPS reads the header of one plane of a chunk: R9 and R10 become the places of the left and right two groups in
+// GROUPS reads the header of one plane of a chunk: R9 and R10 become the offsets of the left and right two groups in
 // tables of 32 bytes, R11 the bytes that a row of the left two takes, R12 those of all four.
 #define GROUPS(at) \
 	MOVBLZX at(BX), R9                            \

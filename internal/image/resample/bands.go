@@ -119,9 +119,9 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 			done += r.fillRing(src, stride, rows, done, p)
 		}
 		pairs := endPair - firstPair
-		to, direct := r.rowPlace(dst, y, p)
+		to, direct := r.rowTarget(dst, y, p)
 		p.vertical.choose(v.signed, pairs)(p, to, firstPair, r.verticalWeights(p, y)[:2*pairs])
-		r.putPlaced(dst, y, direct)
+		r.finishRow(dst, y, direct)
 	}
 }
 
@@ -150,9 +150,9 @@ func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) in
 	return pairs
 }
 
-// rowPlace returns the memory for output row y. Kernels write 16·vectors bytes: to dst if later rows will overwrite the
-// excess, otherwise to a line, which putPlaced copies.
-func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
+// rowTarget returns the memory for output row y. Kernels write 16·vectors bytes: to dst if later rows will overwrite the
+// excess, otherwise to a line, which finishRow copies.
+func (r *Resampler) rowTarget(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
 	at, size := dst.stride()*y, 3*dst.Width*dst.Height
 	if dst.Stride > 0 {
 		size = len(dst.Pix)
@@ -163,7 +163,7 @@ func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer,
 	return unsafe.Pointer(&r.simd.line[0]), false
 }
 
-func (r *Resampler) putPlaced(dst Output, y int, direct bool) {
+func (r *Resampler) finishRow(dst Output, y int, direct bool) {
 	if !direct {
 		r.putRow(dst, y, r.simd.line[:3*dst.Width])
 	}
@@ -217,9 +217,9 @@ func (r *Resampler) runVerticalFirst(dst Output, src []byte, stride int, p *band
 		// The second row of a last pair is arbitrary.
 		p.horizontal(p, p.ring, unsafe.Pointer(&r.simd.tail[0]), p.tailStride, (rows+1)/2)
 		for i := range rows {
-			to, direct := r.rowPlace(dst, y+i, p)
+			to, direct := r.rowTarget(dst, y+i, p)
 			p.take(p, to, i/2, i&1)
-			r.putPlaced(dst, y+i, direct)
+			r.finishRow(dst, y+i, direct)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // guarded holds two buffers, each between pages that cannot be touched: reading or writing one byte in front of or
-// behind a buffer that is aligned to that page is a fault, which ends the test with the place where it happened.
+// behind a buffer that is aligned to that page is a fault, which ends the test with a stack trace.
 type guarded struct {
 	src, dst []byte // the accessible pages
 	room     []byte // part of dst in front of the last output

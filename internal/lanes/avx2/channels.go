@@ -31,8 +31,8 @@ var channelOf = func() (t [3][3][16 * Count]uint8) {
 	for c := range 3 {
 		for i := range 16 * Count {
 			t[c][0][i], t[c][1][i], t[c][2][i] = 128, 128, 128
-			place := 3*(i%16) + c
-			t[c][place/16][i] = uint8(place % 16)
+			at := 3*(i%16) + c
+			t[c][at/16][i] = uint8(at % 16)
 		}
 	}
 	return t
@@ -49,11 +49,11 @@ func Channel(v0, v1, v2 Bytes, c int) Bytes {
 var threefold, together = func() (t [3][16 * Count]uint8, u [3][3][16 * Count]uint8) {
 	for v := range 3 {
 		for i := range 16 * Count {
-			place := 16*v + i%16
-			t[v][i] = uint8(place / 3)
+			at := 16*v + i%16
+			t[v][i] = uint8(at / 3)
 			for c := range 3 {
-				if u[v][c][i] = 128; place%3 == c {
-					u[v][c][i] = uint8(place / 3)
+				if u[v][c][i] = 128; at%3 == c {
+					u[v][c][i] = uint8(at / 3)
 				}
 			}
 		}

@@ -151,5 +151,5 @@ var firstWord = func() (t [16 * Count]uint8) {
 	return t
 }()
 
-// SpreadFirst puts the first word of each lane in all its places.
+// SpreadFirst repeats the first word of each lane throughout the lane.
 func SpreadFirst(v Words) Words { return ToWords(Take(ToBytes(v), Load(unsafe.Pointer(&firstWord)))) }

@@ -8,7 +8,7 @@ import (
 )
 
 // threefold repeats each byte three times, and together are ConcatPermute's indices into two channels; entry v is for
-// the vth vector of pixels. blue and blues are the third channel's indices and places.
+// the vth vector of pixels. blue and blues are the third channel's indices and mask.
 var (
 	threefold, together, blue [3][64]uint8
 	blues                     [3]uint64
@@ -17,15 +17,15 @@ var (
 func init() {
 	for v := range 3 {
 		for i := range 64 {
-			place := 64*v + i
-			threefold[v][i] = uint8(place / 3)
-			switch place % 3 {
+			at := 64*v + i
+			threefold[v][i] = uint8(at / 3)
+			switch at % 3 {
 			case 0:
-				together[v][i] = uint8(place / 3)
+				together[v][i] = uint8(at / 3)
 			case 1:
-				together[v][i] = uint8(64 + place/3)
+				together[v][i] = uint8(64 + at/3)
 			default:
-				blue[v][i] = uint8(place / 3)
+				blue[v][i] = uint8(at / 3)
 				blues[v] |= 1 << i
 			}
 		}

@@ -81,22 +81,22 @@ func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{}
 // from words of R and G, and of B.
 var fourDwords, fourPairs, fourPixels = func() (t, u, w [3][16 * Count]uint8) {
 	for i := range 16 * Count {
-		place := i % 16
+		at := i % 16
 		for c := range 3 {
 			t[c][i], u[c][i], w[c][i] = 128, 128, 128
-			if place%4 == 0 {
-				t[c][i] = uint8(place/4*3 + c)
+			if at%4 == 0 {
+				t[c][i] = uint8(at/4*3 + c)
 			}
-			if place%2 == 0 {
-				u[c][i] = uint8(place/4*3 + (c+place/2%2)%3)
+			if at%2 == 0 {
+				u[c][i] = uint8(at/4*3 + (c+at/2%2)%3)
 			}
 		}
-		switch pixel := uint8(place / 3); {
-		case place >= 12:
-		case place%3 == 2:
+		switch pixel := uint8(at / 3); {
+		case at >= 12:
+		case at%3 == 2:
 			w[1][i] = 2 * pixel
 		default:
-			w[0][i] = 2*pixel + uint8(8*(place%3))
+			w[0][i] = 2*pixel + uint8(8*(at%3))
 		}
 	}
 	return t, u, w

@@ -136,7 +136,7 @@ func Spread(v Dwords, j int) Dwords {
 	return v.ToBits().ReshapeToUint8s().LookupOrZero(archsimd.LoadUint8x16Array(&spreads[j])).ReshapeToUint32s().BitsToInt32()
 }
 
-// LoadApart loads 16 bytes from the first place.
+// LoadApart loads 16 bytes from the first address.
 func LoadApart(a, _ unsafe.Pointer) Bytes { return Load(a) }
 
 // Offsets returns the lane's offset first.

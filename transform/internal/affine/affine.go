@@ -87,7 +87,7 @@ func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
 	return m.line
 }
 
-// settle copies row y from target's memory to its place.
+// settle copies row y from target's memory to dst.
 func settle(dst *imagefile.RGB, y int, from []byte) {
 	if to := row(dst, y); &to[0] != &from[0] {
 		copy(to, from)

@@ -11,18 +11,18 @@ import (
 
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
-		doubles: 2 * Count, offsets: offsetsAVX2, places: placesAVX2, placesCubic: placesCubicAVX2,
+		doubles: 2 * Count, offsets: offsetsAVX2, locate: locateAVX2, locateCubic: locateCubicAVX2,
 		bilinear: bilinearAVX2, bicubic: bicubicAVX2,
-		tensorPlaces: tensorPlacesAVX2, tensorSquares: tensorSquaresAVX2, tensorBilinear: tensorBilinearAVX2,
+		tensorNearest: tensorNearestAVX2, tensorSquares: tensorSquaresAVX2, tensorBilinear: tensorBilinearAVX2,
 	}
 }
 
 // The kernels do the generic code's operations in the same order on vectors of float64, and so give the same bits.
 
-// placesAVX2 sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns
+// locateAVX2 sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns
 // are the first or the last, and the fraction is 0 or 1, which gives the edge's pixel. Beyond the others the two rows
 // are the same.
-func placesAVX2(g *group, n int) {
+func locateAVX2(g *group, n int) {
 	half, one, three, zero := LoadDoubles(&halves), LoadDoubles(&ones), LoadDoubles(&threes), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
@@ -40,9 +40,9 @@ func placesAVX2(g *group, n int) {
 	Leave()
 }
 
-// placesCubicAVX2 sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column
+// locateCubicAVX2 sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column
 // before, which may lie outside the image.
-func placesCubicAVX2(g *group, n int) {
+func locateCubicAVX2(g *group, n int) {
 	half, one, zero := LoadDoubles(&halves), LoadDoubles(&ones), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
@@ -81,7 +81,7 @@ func bilinearAVX2(g *group, n int) {
 
 // bilinearChannelAVX2 interpolates one channel. Differences of PickBytes' results are whole numbers, and exact.
 func bilinearChannelAVX2(above, below, bits Bytes, dx, dy, whole Doubles, c int) Doubles {
-	left, right := Load(unsafe.Pointer(&bytePlaces[c])), Load(unsafe.Pointer(&bytePlaces[c+3]))
+	left, right := Load(unsafe.Pointer(&byteIndices[c])), Load(unsafe.Pointer(&byteIndices[c+3]))
 	a, b := PickBytes(above, left, bits), PickBytes(above, right, bits)
 	v := a.Sub(whole).Add(b.Sub(a).Mul(dx))
 	a, b = PickBytes(below, left, bits), PickBytes(below, right, bits)
@@ -98,7 +98,7 @@ func joinAVX2(red, green, blue Doubles) Doubles {
 func bicubicAVX2(g *group, n int) {
 	bits, whole := Load(unsafe.Pointer(&wholeBits)), LoadDoubles(&wholes)
 	for r := range 12 {
-		left, right := Load(unsafe.Pointer(&bytePlaces[r>>2])), Load(unsafe.Pointer(&bytePlaces[r>>2+3]))
+		left, right := Load(unsafe.Pointer(&byteIndices[r>>2])), Load(unsafe.Pointer(&byteIndices[r>>2+3]))
 		before, after, to := &g.taps[r&3*2], &g.taps[r&3*2+1], &g.rows[r]
 		for i := 0; i < n; i += 2 * Count {
 			first, second := Load(unsafe.Pointer(&before[i])), Load(unsafe.Pointer(&after[i]))
@@ -133,13 +133,13 @@ func cubicAVX2(v1, v2, v3, v4, d Doubles) Doubles {
 	return v2.Add(d.Mul(v3.Sub(v1).Add(d.Mul(p3.Add(d.Mul(p4))))))
 }
 
-// offsetsAVX2 sets the places of n positions from (x, y) on. Their whole parts must lie within the source.
+// offsetsAVX2 sets the starts of n positions from (x, y) on. Their whole parts must lie within the source.
 func offsetsAVX2(g *group, x, y int32, n int) {
 	atX := BroadcastDwords(x).Add(LoadDwords(unsafe.Pointer(&g.ramp[0])))
 	atY := BroadcastDwords(y).Add(LoadDwords(unsafe.Pointer(&g.ramp[1])))
 	stepX := LoadDwords(unsafe.Pointer(&g.step[0])).ShiftAllLeft(CountShift)
 	stepY := LoadDwords(unsafe.Pointer(&g.step[1])).ShiftAllLeft(CountShift)
-	line, to := LoadDwords(unsafe.Pointer(&g.line)), unsafe.Pointer(&g.places)
+	line, to := LoadDwords(unsafe.Pointer(&g.line)), unsafe.Pointer(&g.starts)
 	for i := 0; i < n; i += 4 * Count {
 		column := atX.ShiftAllRight(16)
 		StoreDwords(atY.ShiftAllRight(16).Mul(line).Add(column).Add(column.ShiftAllLeft(1)), to)

@@ -13,18 +13,18 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		doubles: 2 * Count, offsets: offsetsNEON, places: placesNEON, placesCubic: placesCubicNEON,
+		doubles: 2 * Count, offsets: offsetsNEON, locate: locateNEON, locateCubic: locateCubicNEON,
 		bilinear: bilinearNEON, bicubic: bicubicNEON,
-		tensorPlaces: tensorPlacesNEON, tensorSquares: tensorSquaresNEON, tensorBilinear: tensorBilinearNEON,
+		tensorNearest: tensorNearestNEON, tensorSquares: tensorSquaresNEON, tensorBilinear: tensorBilinearNEON,
 	}
 }
 
 // The kernels do the generic code's operations in the same order on vectors of float64, and so give the same bits.
 
-// placesNEON sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns
+// locateNEON sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns
 // are the first or the last, and the fraction is 0 or 1, which gives the edge's pixel. Beyond the others the two rows
 // are the same.
-func placesNEON(g *group, n int) {
+func locateNEON(g *group, n int) {
 	half, one, three, zero := LoadDoubles(&halves), LoadDoubles(&ones), LoadDoubles(&threes), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
@@ -42,9 +42,9 @@ func placesNEON(g *group, n int) {
 	Leave()
 }
 
-// placesCubicNEON sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column
+// locateCubicNEON sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column
 // before, which may lie outside the image.
-func placesCubicNEON(g *group, n int) {
+func locateCubicNEON(g *group, n int) {
 	half, one, zero := LoadDoubles(&halves), LoadDoubles(&ones), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
@@ -83,7 +83,7 @@ func bilinearNEON(g *group, n int) {
 
 // bilinearChannelNEON interpolates one channel. Differences of PickBytes' results are whole numbers, and exact.
 func bilinearChannelNEON(above, below, bits Bytes, dx, dy, whole Doubles, c int) Doubles {
-	left, right := Load(unsafe.Pointer(&bytePlaces[c])), Load(unsafe.Pointer(&bytePlaces[c+3]))
+	left, right := Load(unsafe.Pointer(&byteIndices[c])), Load(unsafe.Pointer(&byteIndices[c+3]))
 	a, b := PickBytes(above, left, bits), PickBytes(above, right, bits)
 	v := a.Sub(whole).Add(b.Sub(a).Mul(dx))
 	a, b = PickBytes(below, left, bits), PickBytes(below, right, bits)
@@ -100,7 +100,7 @@ func joinNEON(red, green, blue Doubles) Doubles {
 func bicubicNEON(g *group, n int) {
 	bits, whole := Load(unsafe.Pointer(&wholeBits)), LoadDoubles(&wholes)
 	for r := range 12 {
-		left, right := Load(unsafe.Pointer(&bytePlaces[r>>2])), Load(unsafe.Pointer(&bytePlaces[r>>2+3]))
+		left, right := Load(unsafe.Pointer(&byteIndices[r>>2])), Load(unsafe.Pointer(&byteIndices[r>>2+3]))
 		before, after, to := &g.taps[r&3*2], &g.taps[r&3*2+1], &g.rows[r]
 		for i := 0; i < n; i += 2 * Count {
 			first, second := Load(unsafe.Pointer(&before[i])), Load(unsafe.Pointer(&after[i]))
@@ -135,13 +135,13 @@ func cubicNEON(v1, v2, v3, v4, d Doubles) Doubles {
 	return v2.Add(d.Mul(v3.Sub(v1).Add(d.Mul(p3.Add(d.Mul(p4))))))
 }
 
-// offsetsNEON sets the places of n positions from (x, y) on. Their whole parts must lie within the source.
+// offsetsNEON sets the starts of n positions from (x, y) on. Their whole parts must lie within the source.
 func offsetsNEON(g *group, x, y int32, n int) {
 	atX := BroadcastDwords(x).Add(LoadDwords(unsafe.Pointer(&g.ramp[0])))
 	atY := BroadcastDwords(y).Add(LoadDwords(unsafe.Pointer(&g.ramp[1])))
 	stepX := LoadDwords(unsafe.Pointer(&g.step[0])).ShiftAllLeft(CountShift)
 	stepY := LoadDwords(unsafe.Pointer(&g.step[1])).ShiftAllLeft(CountShift)
-	line, to := LoadDwords(unsafe.Pointer(&g.line)), unsafe.Pointer(&g.places)
+	line, to := LoadDwords(unsafe.Pointer(&g.line)), unsafe.Pointer(&g.starts)
 	for i := 0; i < n; i += 4 * Count {
 		column := atX.ShiftAllRight(16)
 		StoreDwords(atY.ShiftAllRight(16).Mul(line).Add(column).Add(column.ShiftAllLeft(1)), to)

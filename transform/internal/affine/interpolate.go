@@ -20,10 +20,10 @@ func interpolate(dst, src *imagefile.RGB, a *Matrix, fill [3]byte, sample sample
 			u := float64(x) + 0.5
 			atX := float64(a[0]*u) + alongX + a[2]
 			atY := float64(a[3]*u) + alongY + a[5]
-			if place := to[3*x:][:3:3]; atX < 0 || atX >= w || atY < 0 || atY >= h {
-				copy(place, fill[:])
+			if out := to[3*x:][:3:3]; atX < 0 || atX >= w || atY < 0 || atY >= h {
+				copy(out, fill[:])
 			} else {
-				sample(place, src, atX-0.5, atY-0.5)
+				sample(out, src, atX-0.5, atY-0.5)
 			}
 		}
 	}

@@ -14,12 +14,12 @@ import (
 // bytes, which lie at a different offset for each pixel, are fetched between them, one pixel after the other.
 type kernels struct {
 	doubles float64                           // number of float64 in a vector
-	offsets func(g *group, x, y int32, n int) // sets the places of a stretch's pixels, from positions with 16 bits of fraction
+	offsets func(g *group, x, y int32, n int) // sets the starts of a stretch, from positions with 16 bits of fraction
 
-	places, placesCubic func(g *group, n int)
+	locate, locateCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
 
-	tensorPlaces, tensorSquares, tensorBilinear func(g *tensorGroup, n int)
+	tensorNearest, tensorSquares, tensorBilinear func(g *tensorGroup, n int)
 }
 
 var byLevel kernel.Table[kernels]
@@ -33,7 +33,7 @@ type group struct {
 	// For nearest.
 	ramp, step [2][16]int32      // increments of x and y: from a vector's first pixel to each of its pixels, and per pixel
 	line       [16]int32         // bytes of a source row
-	places     [stretchLen]int32 // bytes from the source's first
+	starts     [stretchLen]int32 // byte offset of each pixel in the source
 
 	// For the others.
 	u, forward [8]float64    // the middles of the first pixels along x, and the increment to the next vector
@@ -90,11 +90,11 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 				g.u[i] = float64(at+i) + 0.5
 			}
 			if cubic {
-				k.placesCubic(g, n)
+				k.locateCubic(g, n)
 				g.fetchCubic(src, n)
 				k.bicubic(g, n)
 			} else {
-				k.places(g, n)
+				k.locate(g, n)
 				g.fetch(src, n)
 				k.bilinear(g, n)
 			}
@@ -178,10 +178,10 @@ func (g *group) fetchEdge(src *imagefile.RGB, i int) {
 	}
 }
 
-// Tables of the kernels: the positions of a tap's bytes 0 to 5, one byte for each float64; the bits of 2⁵², which holds a
+// Tables of the kernels: the indices of a tap's bytes 0 to 5, one byte for each float64; the bits of 2⁵², which holds a
 // whole number in its lower bits; and constants.
 var (
-	bytePlaces = func() (t [6][64]uint8) {
+	byteIndices = func() (t [6][64]uint8) {
 		for k := range t {
 			for i := range t[k] {
 				if t[k][i] = 255; i%8 == 0 {

@@ -54,8 +54,8 @@ func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 			copy(to[3*first:3*behind], from[3*m.columns[first]:])
 		} else {
 			for x, column := range m.columns[first:behind] {
-				pixel, place := from[3*column:][:3:3], to[3*(first+x):][:3:3]
-				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
+				pixel, out := from[3*column:][:3:3], to[3*(first+x):][:3:3]
+				out[0], out[1], out[2] = pixel[0], pixel[1], pixel[2]
 			}
 		}
 		resample.Paint(to[3*behind:], fill)
@@ -102,9 +102,9 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		case m.kernels != nil:
 			m.kernels.copyFixed(m.group, to[3*first:], src, atX, atY, behind-first)
 		default:
-			for place := to[3*first : 3*behind]; len(place) >= 3; place = place[3:] {
+			for out := to[3*first : 3*behind]; len(out) >= 3; out = out[3:] {
 				pixel := src.Pix[3*(int(atY>>16)*src.Width+int(atX>>16)):][:3:3]
-				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
+				out[0], out[1], out[2] = pixel[0], pixel[1], pixel[2]
 				atX += stepX
 				atY += stepY
 			}
@@ -124,11 +124,11 @@ func sums(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		to := row(dst, y)
 		atX, atY := startX, startY
 		for x := range dst.Width {
-			place := to[3*x:][:3:3]
+			out := to[3*x:][:3:3]
 			if column, line := coordinate(atX), coordinate(atY); within(column, src.Width) && within(line, src.Height) {
-				copy(place, row(src, line)[3*column:])
+				copy(out, row(src, line)[3*column:])
 			} else {
-				copy(place, fill[:])
+				copy(out, fill[:])
 			}
 			atX += a[0]
 			atY += a[3]

@@ -33,21 +33,21 @@ func (k *kernels) copyFixed(g *group, to []byte, src *imagefile.RGB, x, y int32,
 	}
 }
 
-// copyPixels copies n pixels from their places.
+// copyPixels copies n pixels from their starts.
 func (g *group) copyPixels(to, from unsafe.Pointer, n int) {
-	places := unsafe.Pointer(&g.places)
+	starts := unsafe.Pointer(&g.starts)
 	for ; n >= 4; n -= 4 {
-		ab, cd := *(*uint64)(places), *(*uint64)(unsafe.Add(places, 8)) // pairs of places: half the loads
+		ab, cd := *(*uint64)(starts), *(*uint64)(unsafe.Add(starts, 8)) // pairs of starts: half the loads
 		a, b := *(*uint32)(unsafe.Add(from, int(uint32(ab)))), *(*uint32)(unsafe.Add(from, int(ab>>32)))
 		c, d := *(*uint32)(unsafe.Add(from, int(uint32(cd)))), *(*uint32)(unsafe.Add(from, int(cd>>32)))
 		*(*uint32)(to) = a
 		*(*uint32)(unsafe.Add(to, 3)) = b
 		*(*uint32)(unsafe.Add(to, 6)) = c
 		*(*uint32)(unsafe.Add(to, 9)) = d
-		to, places = unsafe.Add(to, 12), unsafe.Add(places, 16)
+		to, starts = unsafe.Add(to, 12), unsafe.Add(starts, 16)
 	}
 	for ; n > 0; n-- {
-		*(*uint32)(to) = *(*uint32)(unsafe.Add(from, int(*(*int32)(places))))
-		to, places = unsafe.Add(to, 3), unsafe.Add(places, 4)
+		*(*uint32)(to) = *(*uint32)(unsafe.Add(from, int(*(*int32)(starts))))
+		to, starts = unsafe.Add(to, 3), unsafe.Add(starts, 4)
 	}
 }

@@ -39,7 +39,7 @@ type tensorGroup struct {
 
 	bilinear, masked bool
 
-	places  *[stretchLen]int32
+	starts  *[stretchLen]int32
 	parts   [2][groupLen]float32 // position of x and y between the middles of two pixels
 	corners [4][groupLen]uint32  // the pixels around: R, G, B in the lower bytes
 	result  [groupLen]uint32
@@ -139,24 +139,24 @@ func (m *Mapper) mapTensor(to []byte, src *imagefile.RGB, first, behind int) {
 	if g.bilinear {
 		length = groupLen
 	}
-	places := &m.group.places
-	g.places = places
+	starts := &m.group.starts
+	g.starts = starts
 	for at := first; at < behind; at += length {
-		n, place := min(length, behind-at), unsafe.Pointer(&to[3*at])
+		n, out := min(length, behind-at), unsafe.Pointer(&to[3*at])
 		if !g.bilinear {
-			m.kernels.tensorPlaces(g, n)
-			m.group.copyPixels(place, from, n)
+			m.kernels.tensorNearest(g, n)
+			m.group.copyPixels(out, from, n)
 			continue
 		}
 		m.kernels.tensorSquares(g, n)
 		for i := range min(n, groupLen) {
-			p := unsafe.Add(from, int(places[i]))
+			p := unsafe.Add(from, int(starts[i]))
 			above, below := *(*uint64)(p), *(*uint64)(unsafe.Add(p, stride))
 			g.corners[0][i], g.corners[1][i] = uint32(above), uint32(above>>24)
 			g.corners[2][i], g.corners[3][i] = uint32(below), uint32(below>>24)
 		}
 		m.kernels.tensorBilinear(g, n)
-		storePixels(place, g.result[:n])
+		storePixels(out, g.result[:n])
 	}
 }
 

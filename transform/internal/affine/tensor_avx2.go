@@ -16,11 +16,11 @@ func positionAVX2(g *tensorGroup, i int, x, y Floats) Floats {
 		LoadFloats(unsafe.Pointer(&minusHalves)))
 }
 
-// tensorPlacesAVX2 sets the places of n pixels for nearest.
-func tensorPlacesAVX2(g *tensorGroup, n int) {
+// tensorNearestAVX2 sets the starts of n pixels for nearest.
+func tensorNearestAVX2(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX2))
-	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
-	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // of the place that the bits of two zeros lead to
+	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
+	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // the offset that the bits of two zeros give
 	for i := 0; i < n; i += 4 * Count {
 		column, line := FloatBits(positionAVX2(g, 0, x, y).Add(whole)), FloatBits(positionAVX2(g, 1, x, y).Add(whole))
 		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)).Sub(base), to)
@@ -30,10 +30,10 @@ func tensorPlacesAVX2(g *tensorGroup, n int) {
 	Leave()
 }
 
-// tensorSquaresAVX2 sets the places of n pixels' first corners for bilinear, and the position in their squares.
+// tensorSquaresAVX2 sets the starts of n pixels' first corners for bilinear, and the position in their squares.
 func tensorSquaresAVX2(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX2))
-	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
+	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
 	for i := 0; i < n; i += 4 * Count {
 		atX, atY := positionAVX2(g, 0, x, y), positionAVX2(g, 1, x, y)
 		column, line := atX.ConvertToInt32(), atY.ConvertToInt32()
@@ -65,7 +65,7 @@ func tensorBilinearAVX2(g *tensorGroup, n int) {
 				v = v.Sub(colour).Mul(mask).Add(colour)
 			}
 			whole := LoadFloats(unsafe.Pointer(&wholeFloats))
-			// The bytes from below: R comes down to its place after two more shifts.
+			// The bytes enter at the top: two more shifts bring R down to the lowest one.
 			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(FloatBits(v.Add(whole)).ShiftAllLeft(16))
 			a, b = a.ToBits().ShiftAllRight(8).BitsToInt32(), b.ToBits().ShiftAllRight(8).BitsToInt32()
 			c, d = c.ToBits().ShiftAllRight(8).BitsToInt32(), d.ToBits().ShiftAllRight(8).BitsToInt32()

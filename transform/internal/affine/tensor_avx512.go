@@ -18,11 +18,11 @@ func positionAVX512(g *tensorGroup, i int, x, y Floats) Floats {
 		LoadFloats(unsafe.Pointer(&minusHalves)))
 }
 
-// tensorPlacesAVX512 sets the places of n pixels for nearest.
-func tensorPlacesAVX512(g *tensorGroup, n int) {
+// tensorNearestAVX512 sets the starts of n pixels for nearest.
+func tensorNearestAVX512(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX512))
-	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
-	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // of the place that the bits of two zeros lead to
+	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
+	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // the offset that the bits of two zeros give
 	for i := 0; i < n; i += 4 * Count {
 		column, line := FloatBits(positionAVX512(g, 0, x, y).Add(whole)), FloatBits(positionAVX512(g, 1, x, y).Add(whole))
 		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)).Sub(base), to)
@@ -32,10 +32,10 @@ func tensorPlacesAVX512(g *tensorGroup, n int) {
 	Leave()
 }
 
-// tensorSquaresAVX512 sets the places of n pixels' first corners for bilinear, and the position in their squares.
+// tensorSquaresAVX512 sets the starts of n pixels' first corners for bilinear, and the position in their squares.
 func tensorSquaresAVX512(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX512))
-	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
+	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
 	for i := 0; i < n; i += 4 * Count {
 		atX, atY := positionAVX512(g, 0, x, y), positionAVX512(g, 1, x, y)
 		column, line := atX.ConvertToInt32(), atY.ConvertToInt32()
@@ -67,7 +67,7 @@ func tensorBilinearAVX512(g *tensorGroup, n int) {
 				v = v.Sub(colour).Mul(mask).Add(colour)
 			}
 			whole := LoadFloats(unsafe.Pointer(&wholeFloats))
-			// The bytes from below: R comes down to its place after two more shifts.
+			// The bytes enter at the top: two more shifts bring R down to the lowest one.
 			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(FloatBits(v.Add(whole)).ShiftAllLeft(16))
 			a, b = a.ToBits().ShiftAllRight(8).BitsToInt32(), b.ToBits().ShiftAllRight(8).BitsToInt32()
 			c, d = c.ToBits().ShiftAllRight(8).BitsToInt32(), d.ToBits().ShiftAllRight(8).BitsToInt32()

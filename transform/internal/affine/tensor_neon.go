@@ -18,11 +18,11 @@ func positionNEON(g *tensorGroup, i int, x, y Floats) Floats {
 		LoadFloats(unsafe.Pointer(&minusHalves)))
 }
 
-// tensorPlacesNEON sets the places of n pixels for nearest.
-func tensorPlacesNEON(g *tensorGroup, n int) {
+// tensorNearestNEON sets the starts of n pixels for nearest.
+func tensorNearestNEON(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsNEON))
-	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
-	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // of the place that the bits of two zeros lead to
+	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
+	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // the offset that the bits of two zeros give
 	for i := 0; i < n; i += 4 * Count {
 		column, line := FloatBits(positionNEON(g, 0, x, y).Add(whole)), FloatBits(positionNEON(g, 1, x, y).Add(whole))
 		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)).Sub(base), to)
@@ -32,10 +32,10 @@ func tensorPlacesNEON(g *tensorGroup, n int) {
 	Leave()
 }
 
-// tensorSquaresNEON sets the places of n pixels' first corners for bilinear, and the position in their squares.
+// tensorSquaresNEON sets the starts of n pixels' first corners for bilinear, and the position in their squares.
 func tensorSquaresNEON(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsNEON))
-	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
+	stride, to := LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.starts)
 	for i := 0; i < n; i += 4 * Count {
 		atX, atY := positionNEON(g, 0, x, y), positionNEON(g, 1, x, y)
 		column, line := atX.ConvertToInt32(), atY.ConvertToInt32()
@@ -67,7 +67,7 @@ func tensorBilinearNEON(g *tensorGroup, n int) {
 				v = v.Sub(colour).Mul(mask).Add(colour)
 			}
 			whole := LoadFloats(unsafe.Pointer(&wholeFloats))
-			// The bytes from below: R comes down to its place after two more shifts.
+			// The bytes enter at the top: two more shifts bring R down to the lowest one.
 			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(FloatBits(v.Add(whole)).ShiftAllLeft(16))
 			a, b = a.ToBits().ShiftAllRight(8).BitsToInt32(), b.ToBits().ShiftAllRight(8).BitsToInt32()
 			c, d = c.ToBits().ShiftAllRight(8).BitsToInt32(), d.ToBits().ShiftAllRight(8).BitsToInt32()

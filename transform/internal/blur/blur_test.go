@@ -87,7 +87,7 @@ func TestPillow(t *testing.T) {
 	}
 }
 
-// gaussian returns the weights of a kernel's middle and of its places to one side.
+// gaussian returns the weights of a kernel's middle tap and of those to one side.
 func gaussian(size int, sigma float64) []float32 {
 	weights, sum := make([]float32, size/2+1), -1.0
 	for i := range weights {

@@ -73,7 +73,7 @@ func (r *Blurrer) Pillow(dst, src *imagefile.RGB, radius float64) {
 	}
 }
 
-// A boxKernel blurs n values. Each of dst is made of values of src from the same place on, step apart. It may read and
+// A boxKernel blurs n values. Each of dst is made of values of src from the same index on, step apart. It may read and
 // write up to vectorMax bytes more behind them.
 type boxKernel func(dst, src []byte, step, n int, b box)
 

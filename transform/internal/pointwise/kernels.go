@@ -17,7 +17,7 @@ type kernels struct {
 	sumGray    [2]func(pix []byte) (sum, n int)
 	saturation [2]func(dst, src []byte, factors *[2]float32) int
 	smooth     [2]func(dst, src []byte, from, end, stride int, factor *float32)
-	extremes   func(pix []byte, low, high *[192]byte) int // writes the extremes of as many places as it takes bytes at a time
+	extremes   func(pix []byte, low, high *[192]byte) int // writes an extreme for each byte of a vector
 	fill       func(t *[1024]byte, table *[256]byte)
 	replace    func(dst, src []byte, tables *[3][1024]byte) int
 	table      func(dst, src []byte, table *[1024]byte) int // replaces the bytes of all channels

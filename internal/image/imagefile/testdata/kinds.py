@@ -36,7 +36,7 @@ def saved(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def animated(canvas: tuple[int, int], frames: list[tuple[int, int, bytes]]) -> bytes:
-    """A WebP of still ones at places of their own, on an opaque background; what Pillow writes begins at (0, 0)."""
+    """A WebP of still ones at offsets of their own, on an opaque background; what Pillow writes begins at (0, 0)."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)

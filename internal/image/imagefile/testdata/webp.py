@@ -16,7 +16,7 @@ SIZES = 40
 
 
 def picture(rng: random.Random, mode: str, w: int, h: int) -> Image.Image:
-    """Noise, or noise made larger, which has both edges and smooth places."""
+    """Noise, or noise made larger, which has both edges and smooth areas."""
     coarse = rng.choice((1, 1, 3, 8))
     small = (max(w // coarse, 1), max(h // coarse, 1))
     image = Image.frombytes(mode, small, rng.randbytes(small[0] * small[1] * len(mode)))
