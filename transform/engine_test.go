@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // randomImage returns a w×h image of smooth colours with noise, interleaved.
@@ -38,9 +39,7 @@ func encodePNG(t testing.TB, pix []byte, w, h int) []byte {
 		img.SetNRGBA(i%w, i/w, color.NRGBA{pix[3*i], pix[3*i+1], pix[3*i+2], 255})
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -76,14 +75,8 @@ func (d *testDecoder) DecodeTo(dst Output, r image.Rectangle) (bool, error) {
 
 func encodePixels(t testing.TB, params *testEncoding, pix []byte, w, h int) []byte {
 	t.Helper()
-	codec, err := pixelcodec.New(pixelcodec.Params(*params), kernel.Generic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blob, err := codec.Encode(nil, pix, w*3, w, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := testenv.Must(pixelcodec.New(pixelcodec.Params(*params), kernel.Generic))(t)
+	blob := testenv.Must(codec.Encode(nil, pix, w*3, w, h))(t)
 	return blob
 }
 
@@ -108,9 +101,7 @@ func (m *naiveImage) do(t *testing.T, op Op, d *RNG) {
 	}
 	m.w, m.h = c.size()
 	m.pix = make([]byte, 3*m.w*m.h)
-	if err := c.finish(Output{Pix: m.pix, Width: m.w, Height: m.h}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.finish(Output{Pix: m.pix, Width: m.w, Height: m.h}))
 	*d = c.draws
 }
 
@@ -173,9 +164,7 @@ func TestColoursOfACrop(t *testing.T) {
 	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, randomImage(400, 300, 1), 400, 300), Encoding: params}
 	spec := mustParse(`[{"op":"RandomInvert","p":1},{"op":"ColorJitter","saturation":0.5,"hue":0.1},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":8}]`)
 	engine := NewEngine(kernel.Active())
-	if _, err := engine.Apply(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(engine.Apply(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}))(t)
 	if n := cap(engine.scratch[0].Pix) + cap(engine.region.Pix); n > 4096 {
 		t.Errorf("%d bytes were made for a crop of 192", n)
 	}
@@ -213,13 +202,8 @@ func encodeJPEG(t testing.TB, pix []byte, w, h int) (data, index []byte) {
 		img.SetRGBA(i%w, i/w, color.RGBA{pix[3*i], pix[3*i+1], pix[3*i+2], 255})
 	}
 	var b bytes.Buffer
-	if err := stdjpeg.Encode(&b, img, nil); err != nil {
-		t.Fatal(err)
-	}
-	index, _, err := jpeg.New(kernel.Generic).AppendIndex(nil, b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, stdjpeg.Encode(&b, img, nil))
+	index, _ = testenv.Must2(jpeg.New(kernel.Generic).AppendIndex(nil, b.Bytes()))(t)
 	return b.Bytes(), index
 }
 
@@ -268,10 +252,7 @@ func TestParamsReplay(t *testing.T) {
 		spec := mustParse(text)
 		for index := range 20 {
 			got := make([]byte, spec.OutputBytes())
-			p, err := engine.Apply(spec, resample.Output{Pix: got}, src, NewRNG(1, 1, index))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := testenv.Must(engine.Apply(spec, resample.Output{Pix: got}, src, NewRNG(1, 1, index)))(t)
 			pad := 8 // CenterCrop of a padded window replays a crop anywhere
 			replay := fmt.Sprintf(`[{"op":"RandomCrop","size":[%d,%d],"padding":%d}]`, h+2*pad, w+2*pad, pad)
 			whole := naive(t, mustParse(replay), pix, w, h, RNG{})
@@ -295,9 +276,7 @@ func TestTrim(t *testing.T) {
 	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, make([]byte, w*h*3), w, h), Encoding: params}
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())
-	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}))(t)
 	if n := cap(engine.region.Pix); n > imagefile.KeepBytesMax {
 		t.Errorf("%d bytes are kept", n)
 	}
@@ -353,9 +332,7 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 			dst := Output{Pix: make([]byte, spec.OutputBytes())}
 			run := func() {
 				i++
-				if _, err := engine.Apply(spec, dst, src, NewRNG(1, 1, i%50)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(engine.Apply(spec, dst, src, NewRNG(1, 1, i%50)))(t)
 			}
 			for range 50 {
 				run()

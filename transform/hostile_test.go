@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // everyOperation has each operation with all its parameters.
@@ -57,9 +58,7 @@ func TestHostileParameters(t *testing.T) {
 	engine, seen, taken, refused := NewEngine(kernel.Active()), map[string]bool{}, 0, 0
 	for _, text := range everyOperation {
 		var op map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(text), &op); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(text), &op))
 		seen[strings.Trim(string(op["op"]), `"`)] = true
 		for name, own := range op {
 			for _, value := range hostileValues {
@@ -123,10 +122,7 @@ func applyHostile(t *testing.T, engine *Engine, views Views, src Source) {
 func TestHostileNumbers(t *testing.T) {
 	tried := 0
 	for _, text := range everyOperation {
-		ops, err := parseNested([]byte("["+text+"]"), parameters{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ops := testenv.Must(parseNested([]byte("["+text+"]"), parameters{}))(t)
 		for i := range reflect.TypeOf(ops[0]).NumField() {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				op := reflect.New(reflect.TypeOf(ops[0])).Elem()

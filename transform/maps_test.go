@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // mapSpecs have operations that map at the start, in the middle and at the end of a transform.
@@ -102,9 +103,7 @@ func TestHostileMaps(t *testing.T) {
 		} {
 			spec := mustParse(`[{"op":"CenterCrop","size":[12,18]},{"op":"RandomAffine",` + text + `,"fill":200,"interpolation":"` + how + `"}]`)
 			out := make([]byte, spec.OutputBytes())
-			if _, err := engine.Apply(spec, Output{Pix: out}, src, NewRNG(1, 1, 1)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(engine.Apply(spec, Output{Pix: out}, src, NewRNG(1, 1, 1)))(t)
 			for i, v := range out {
 				if v != 200 {
 					t.Fatalf("%s: byte %d is %d", spec, i, v)

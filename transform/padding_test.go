@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var paddingSpecs = []string{
@@ -85,10 +86,7 @@ func TestMaxSize(t *testing.T) {
 		{`"max_size":100`, 500, 375, 100, 75},
 		{`"max_size":100`, 7, 9, 77, 100},
 	} {
-		ops, err := parseNested([]byte(`[{"op":"Resize",`+c.op+`}]`), parameters{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ops := testenv.Must(parseNested([]byte(`[{"op":"Resize",`+c.op+`}]`), parameters{}))(t)
 		if w, h, err := ops[0].(Resize).Resized(c.w, c.h); err != nil || w != c.outW || h != c.outH {
 			t.Errorf("%s of %d×%d: %d×%d, %v, want %d×%d", c.op, c.w, c.h, w, h, err, c.outW, c.outH)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // croppedOps are what photographs are compared by after a RandomResizedCrop to the size of training and before a flip. They draw after the crop,
@@ -69,10 +70,7 @@ func photographedViews(t *testing.T, algorithm Resampler) []photographedView {
 		list = append(list, photographedView{name: op, spec: spec})
 	}
 	for _, text := range slices.Concat(otherSpecs, Presets(), ViewPresets()) {
-		views, err := ParseViews(text, algorithm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		views := testenv.Must(ParseViews(text, algorithm))(t)
 		for v, spec := range views {
 			if v == 0 || spec != views[v-1] {
 				list = append(list, photographedView{name: fmt.Sprintf("%s, view %d", text, v), spec: spec, view: v - spec.part})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestSpacesAreTorchvisions compares what policies choose from with torchvision's own.
@@ -18,9 +19,7 @@ func TestSpacesAreTorchvisions(t *testing.T) {
 		Rand, Wide, Mix []map[string][]float64
 		Policies        map[string][][2][3]any
 	}
-	if err := json.Unmarshal(out, &want); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &want))
 	for i, size := range [][2]int{{224, 224}, {97, 161}} {
 		compareSpace(t, &randSpace, want.Rand[i], 31, size)
 		compareSpace(t, &wideSpace, want.Wide[i], 31, size)
@@ -83,9 +82,7 @@ func drawnRecords(t *testing.T, text string, n int) (records [][]map[string]any)
 	t.Helper()
 	eachRecord(t, text, 8, 8, n, func(record string) {
 		var calls []map[string]any
-		if err := json.Unmarshal([]byte(record), &calls); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(record), &calls))
 		records = append(records, calls)
 	})
 	return records

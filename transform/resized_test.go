@@ -3,6 +3,8 @@ package transform
 import (
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestResized compares the text of resized transforms.
@@ -23,10 +25,7 @@ func TestResized(t *testing.T) {
 		{"train", 0, "a size of 0 pixels"},
 		{"eval", SizeMax, "size is 18725"},
 	} {
-		views, err := ParseViews(c.text, Pillow13)
-		if err != nil {
-			t.Fatal(err)
-		}
+		views := testenv.Must(ParseViews(c.text, Pillow13))(t)
 		got, err := views.Resized(c.size)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
@@ -50,10 +49,7 @@ func TestFitted(t *testing.T) {
 		{"eval", "whose only size is that of a RandomResizedCrop"},
 		{`[{"op": "RandomResizedCrop", "size": 8}, {"op": "CenterCrop", "size": 4}]`, "whose only size is that of a RandomResizedCrop"},
 	} {
-		views, err := ParseViews(c.text, Pillow13)
-		if err != nil {
-			t.Fatal(err)
-		}
+		views := testenv.Must(ParseViews(c.text, Pillow13))(t)
 		got, err := views.Fitted(20, 30)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestPresets(t *testing.T) {
@@ -23,10 +25,7 @@ func TestPresets(t *testing.T) {
 		"cifar": `[{"op": "RandomCrop", "size": [32, 32], "padding": [4, 4, 4, 4], "pad_if_needed": false}, ` +
 			`{"op": "RandomHorizontalFlip", "p": 0.5}]`,
 	} {
-		spec, err := Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := testenv.Must(Parse(name))(t)
 		if spec.String() != want {
 			t.Errorf("%s is\n%s\nwant\n%s", name, spec, want)
 		}
@@ -221,10 +220,7 @@ var update = flag.Bool("update", false, "write the table of operations into docs
 // TestDocumented compares the table of operations in the documentation with what they declare, and looks for every preset.
 func TestDocumented(t *testing.T) {
 	const path, head, rule = "../docs/transforms.md", "\n| operation | parameters | remarks |\n", "|---|---|---|\n"
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := testenv.Must(os.ReadFile(path))(t)
 	text := string(raw)
 	for _, name := range Presets() {
 		if !strings.Contains(text, "\n| `"+name+"` | ") {
@@ -241,9 +237,7 @@ func TestDocumented(t *testing.T) {
 	text = documentedTable(t, text, head+rule, rows)
 	text = documentedTable(t, text, "\n| operation | on | share of the values | levels | torch |\n|---|---|--:|--:|---|\n", inexact)
 	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	} else if text != string(raw) {
 		t.Errorf("%s does not say what operations declare: go test ./transform -run Documented -update writes it", path)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // Statistics of draws, of as many samples as statisticsOf says, against the distributions that torchvision and timm state. Seeds are fixed: a
@@ -29,9 +30,7 @@ func eachRecord(t *testing.T, text string, w, h, n int, visit func(record string
 	for i := range n {
 		log.text = log.text[:0]
 		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.scratch[0], step: wholeImage(w, h), rendered: 1}
-		if err := op.apply(c); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, op.apply(c))
 		visit(log.String())
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // drawnCells counts what an operation draws: quantities in cells.
@@ -28,9 +29,7 @@ func tenth(x float64) string { return fmt.Sprint(min(int(10*x), 9)) }
 // TestTargetDraws compares what operations of detection and segmentation draw with what torchvision draws: χ² of two samples.
 func TestTargetDraws(t *testing.T) {
 	var torchvisions map[string]drawnCells
-	if err := json.Unmarshal(pillowtest.Output(t, "testdata/target_draws.py", *update, "torchvision.tv_tensors"), &torchvisions); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(pillowtest.Output(t, "testdata/target_draws.py", *update, "torchvision.tv_tensors"), &torchvisions))
 	const w, h = 100, 80
 	for name, text := range map[string]string{
 		"RandomZoomOut": `{"op":"RandomZoomOut","p":1}`, "RandomIoUCrop": `{"op":"RandomIoUCrop"}`, "RandomPhotometricDistort": `{"op":"RandomPhotometricDistort"}`,
@@ -46,9 +45,7 @@ func TestTargetDraws(t *testing.T) {
 			targets.Boxes = append(targets.Boxes[:0], 10, 10, 60, 50, 40, 30, 95, 75)
 			targets.begin(w, h)
 			c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.scratch[0], step: wholeImage(w, h), rendered: 1, targets: targets}
-			if err := op.apply(c); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, op.apply(c))
 			countDraws(t, got, name, log.String(), w, h, c)
 		}
 		for quantity, want := range torchvisions[name] {
@@ -61,9 +58,7 @@ func TestTargetDraws(t *testing.T) {
 func countDraws(t *testing.T, got drawnCells, name, record string, w, h int, c *canvas) {
 	t.Helper()
 	var calls []map[string]any
-	if err := json.Unmarshal([]byte(record), &calls); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(record), &calls))
 	newW, newH := c.size()
 	switch name {
 	case "RandomZoomOut":

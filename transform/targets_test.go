@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/coefficients"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // targetSpecs are the operations that move boxes and masks, alone and as published recipes have them.
@@ -143,9 +144,7 @@ func sameElsewhere(t *testing.T, engines []*Engine, view View, file Source, reco
 				continue
 			}
 			targets.Boxes = slices.Clone(boxes)
-			if err := engine.ApplyViews(src, []View{view}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, engine.ApplyViews(src, []View{view}))
 			if !bytes.Equal(view.Dst.Pix, want) || !bytes.Equal(targets.MaskTo, made.MaskTo) || !slices.Equal(targets.Boxes, made.Boxes) {
 				t.Errorf("%v of %v: %s differs", engine.stored.level, src.Format, view.Spec)
 			}
@@ -269,9 +268,7 @@ func TestTargetsAllocateNothing(t *testing.T) {
 			views[0].RNG = NewRNG(1, draw%8, 0)
 			draw++
 			targets.Boxes = append(targets.Boxes[:0], boxes...)
-			if err := engine.ApplyViews(src, views); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, engine.ApplyViews(src, views))
 		}
 		for range 8 {
 			apply()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestTimmIsTimms compares what strings say, and what magnitudes are, with timm's own.
@@ -27,9 +28,7 @@ func TestTimmIsTimms(t *testing.T) {
 		Magnitudes []float64
 		Levels     map[string][]float64
 	}
-	if err := json.Unmarshal(out, &want); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out, &want))
 	for config, w := range want.Configs {
 		p, err := parseTimm(config)
 		if err != nil {
@@ -86,9 +85,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 				log.text = log.text[:0]
 				c := &canvas{engine: engine, draws: NewRNG(1, 1, draw), log: log, from: &engine.scratch[0], step: wholeImage(8, 8), rendered: 1}
 				first := c.draws
-				if err := plan.do(c, policyStep{name, 1, magnitude}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, plan.do(c, policyStep{name, 1, magnitude}))
 				if first.unit() > 0.5 {
 					continue
 				}

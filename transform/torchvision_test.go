@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // liveOnly returns a variable of the environment that chooses images or draws, which those whose checksums are kept do not heed.
@@ -52,15 +53,10 @@ func judgeBy(t *testing.T, program, sums string, answer any, write func(w io.Wri
 		t.Fatalf("Pillow has the bits of %v, %v; the checksums are those of pillow-13", resampler, err)
 	}
 	cmd := exec.Command(python, "-W", "ignore", "testdata/"+program+".py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := testenv.Must(cmd.StdinPipe())(t)
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cmd.Start())
 	if err := write(answers.Writer(in), resampler); err != nil {
 		t.Error(err)
 	}
@@ -68,8 +64,6 @@ func judgeBy(t *testing.T, program, sums string, answer any, write func(w io.Wri
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, stderr.String())
 	}
-	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(out.Bytes(), answer))
 	return true
 }

@@ -11,14 +11,12 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func mustParseViews(t testing.TB, text string) Views {
 	t.Helper()
-	views, err := ParseViews(text, Pillow13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := testenv.Must(ParseViews(text, Pillow13))(t)
 	return views
 }
 
@@ -71,10 +69,7 @@ func TestViewsAreThoseOfSingleTransforms(t *testing.T) {
 					}
 					for v, got := range made {
 						want := make([]byte, len(got.Dst.Pix))
-						drawn, err := alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewRNG(7, 1, index, 0, v))
-						if err != nil {
-							t.Fatal(err)
-						}
+						drawn := testenv.Must(alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewRNG(7, 1, index, 0, v)))(t)
 						if drawn != got.Params || !bytes.Equal(got.Dst.Pix, want) {
 							t.Fatalf("%s of %d×%d (%v), sample %d: view %d differs from its transform alone", text, w, h, src.Format, index, v)
 						}
@@ -94,9 +89,7 @@ func TestViewsDrawApart(t *testing.T) {
 	src, engine := Source{Image: encodePNG(t, pix, 50, 50)}, NewEngine(kernel.Active())
 	views := mustParseViews(t, `{"views": [{"repeat": 8, "ops": [{"op":"RandomResizedCrop","size":16}]}]}`)
 	made := makeViews(views, resample.NHWC, 4)
-	if err := engine.ApplyViews(src, made); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, engine.ApplyViews(src, made))
 	boxes := map[Params]bool{}
 	for _, v := range made {
 		boxes[v.Params] = true
@@ -185,9 +178,7 @@ func TestViewPresets(t *testing.T) {
 			t.Errorf("%s: views of %v, want %v", name, sizes, want[name])
 		}
 		made := makeViews(views, resample.NHWC, 3)
-		if err := engine.ApplyViews(Source{Image: data, Aux: aux}, made); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, engine.ApplyViews(Source{Image: data, Aux: aux}, made))
 		for v, got := range made[:min(len(made), 4)] {
 			whole := make([]byte, len(got.Dst.Pix))
 			if _, err := alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewRNG(7, 1, 3, 0, v)); err != nil || !bytes.Equal(whole, got.Dst.Pix) {
@@ -238,9 +229,7 @@ func TestViewsDoNotAllocate(t *testing.T) {
 					made[v].RNG = NewViewRNG(1, 1, index%samples, 0, v)
 				}
 				index++
-				if err := engine.ApplyViews(src, made); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, engine.ApplyViews(src, made))
 			}
 			for range samples {
 				run()

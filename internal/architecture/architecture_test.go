@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 const (
@@ -26,10 +28,7 @@ var testHelpers = []string{"internal/pillowtest", "internal/testenv", "shard/sou
 // rooms returns the folders of the document's table from top to bottom. The folders of one row are of equal rank.
 func rooms(t *testing.T) [][]string {
 	t.Helper()
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(document))(t)
 	_, table, found := strings.Cut(string(text), "| room |")
 	if !found {
 		t.Fatalf("%s has no table of rooms", document)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // public are the packages that other programs may import.
@@ -32,14 +34,9 @@ func TestExportedNames(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(namesDocument, []byte(strings.Join(has, "\n")+"\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(namesDocument, []byte(strings.Join(has, "\n")+"\n"), 0o666))
 	}
-	text, err := os.ReadFile(namesDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(namesDocument))(t)
 	had := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	for _, line := range has {
 		if !slices.Contains(had, line) {
@@ -60,29 +57,18 @@ func TestExportedNames(t *testing.T) {
 func exportedNames(t *testing.T, pkg string) []string {
 	t.Helper()
 	dir := filepath.Join(root, pkg)
-	found, err := build.ImportDir(dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testenv.Must(build.ImportDir(dir, 0))(t)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range found.GoFiles {
-		file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testenv.Must(parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution))(t)
 		files = append(files, file)
 	}
-	docs, err := doc.NewFromFiles(fset, files, module+pkg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := testenv.Must(doc.NewFromFiles(fset, files, module+pkg))(t)
 	var lines []string
 	source := func(node any) string {
 		var b strings.Builder
-		if err := format.Node(&b, fset, node); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, format.Node(&b, fset, node))
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	values := func(kind string, of ...*doc.Value) {

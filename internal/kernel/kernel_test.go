@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestParseLevelRoundTrip(t *testing.T) {
@@ -49,10 +51,7 @@ func TestToolchain(t *testing.T) {
 		{"CONTRIBUTING.md", `GOTOOLCHAIN=(\S+)`},
 		{"compose.yaml", `GO_IMAGE:-golang:(.*)}`},
 	} {
-		text, err := os.ReadFile(filepath.Join("../..", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Must(os.ReadFile(filepath.Join("../..", c.file)))(t)
 		found := regexp.MustCompile(c.pattern).FindAllSubmatch(text, -1)
 		if len(found) == 0 {
 			t.Errorf("%s names no release of Go", c.file)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -31,10 +32,7 @@ func files(t testing.TB) map[string][]byte {
 		paths = append(paths, more...)
 	}
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(os.ReadFile(path))(t)
 		all[filepath.Base(path)] = data
 	}
 	return all
@@ -48,9 +46,7 @@ func regions(c jpeg.Config) []image.Rectangle {
 
 func decode(t testing.TB, decode func([]byte, int, image.Rectangle) error, r image.Rectangle) []byte {
 	pix := make([]byte, 3*r.Dx()*r.Dy())
-	if err := decode(pix, 3*r.Dx(), r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, decode(pix, 3*r.Dx(), r))
 	return pix
 }
 
@@ -75,9 +71,7 @@ func TestSameAsFile(t *testing.T) {
 		taken++
 		bytesIn, bytesOut = bytesIn+len(data), bytesOut+len(record)
 		for _, r := range regions(config) {
-			if _, err := reference.Reset(data, nil); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(reference.Reset(data, nil))(t)
 			want := decode(t, reference.Decode, r)
 			for i, d := range decoders {
 				if _, err := d.Reset(record); err != nil {
@@ -105,20 +99,14 @@ func TestSameAsFile(t *testing.T) {
 
 // noise makes a file whose coefficients are as large as can be, in a tile more than a row has.
 func noise(t testing.TB) []byte {
-	data, err := os.ReadFile("testdata/noise.jpg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile("testdata/noise.jpg"))(t)
 	return data
 }
 
 // TestAfterDamage checks that a file that ends within a tile leaves nothing for the next one.
 func TestAfterDamage(t *testing.T) {
 	whole := noise(t)
-	want, _, err := NewEncoder(kernel.Active()).Encode(nil, whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want, _ := testenv.Must2(NewEncoder(kernel.Active()).Encode(nil, whole))(t)
 	e := NewEncoder(kernel.Active())
 	damaged := bytes.Clone(whole)
 	for i := len(damaged) / 2; i < len(damaged)-2; i++ { // bits that are not a code
@@ -187,31 +175,21 @@ func TestGolden(t *testing.T) {
 	e := NewEncoder(kernel.Active())
 	for _, file := range []string{files + "baseline-2x2.jpg", files + "baseline-1x1.jpg", files + "grey.jpg", "testdata/example.jpg"} {
 		name := strings.TrimSuffix(filepath.Base(file), ".jpg")
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(os.ReadFile(file))(t)
 		record, _, err := e.Encode(nil, data)
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		path := filepath.Join("testdata", name+".coefficients")
 		if *update {
-			if err := os.WriteFile(path, record, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, record, 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(os.ReadFile(path))(t)
 		if !bytes.Equal(record, want) {
 			t.Errorf("%s: the record is not that of testdata", name)
 		}
 		d := NewDecoder(kernel.Active())
-		if _, err := d.Reset(want); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(d.Reset(want))(t)
 		if file, err := d.AppendFile(nil); err != nil || !bytes.Equal(file, data) {
 			t.Errorf("%s: testdata gives another file: %v", name, err)
 		}
@@ -276,10 +254,7 @@ func TestKernels(t *testing.T) {
 // TestDamaged cuts and changes a record: each time there is an error of its own kind, or pixels.
 func TestDamaged(t *testing.T) {
 	e := NewEncoder(kernel.Active())
-	record, config, err := e.Encode(nil, noise(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record, config := testenv.Must2(e.Encode(nil, noise(t)))(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	d := NewDecoder(kernel.Active())
 	pix := make([]byte, 3*config.Width*config.Height)
@@ -326,19 +301,12 @@ func TestDamaged(t *testing.T) {
 // TestSteadyState checks that decoding allocates nothing.
 func TestSteadyState(t *testing.T) {
 	e := NewEncoder(kernel.Active())
-	record, config, err := e.Encode(nil, noise(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record, config := testenv.Must2(e.Encode(nil, noise(t)))(t)
 	d := NewDecoder(kernel.Active())
 	pix := make([]byte, 3*config.Width*config.Height)
 	n := testing.AllocsPerRun(20, func() {
-		if _, err := d.Reset(record); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Decode(pix, 3*config.Width, image.Rect(0, 0, config.Width, config.Height)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(d.Reset(record))(t)
+		testenv.OK(t, d.Decode(pix, 3*config.Width, image.Rect(0, 0, config.Width, config.Height)))
 	})
 	if n != 0 {
 		t.Errorf("decoding a record allocates %v times", n)

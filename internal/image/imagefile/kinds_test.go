@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestKindsMatchPillow decodes an image of every kind and compares with what Pillow's convert("RGB") made of it
@@ -59,14 +60,8 @@ func forEachKind(t testing.TB, do func(name string, data, want []byte)) {
 		t.Fatalf("%d files in testdata, %v", len(files), err)
 	}
 	for _, file := range files {
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(strings.TrimSuffix(file, ".rgb"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(os.ReadFile(file))(t)
+		data := testenv.Must(os.ReadFile(strings.TrimSuffix(file, ".rgb")))(t)
 		do(filepath.Base(file), data, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // imageData returns where a PNG's only IDAT chunk begins and ends.
@@ -23,14 +24,8 @@ func imageData(t *testing.T, data []byte) (start, end int) {
 
 func inflated(t *testing.T, packed []byte) []byte {
 	t.Helper()
-	r, err := zlib.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(zlib.NewReader(bytes.NewReader(packed)))(t)
+	raw := testenv.Must(io.ReadAll(r))(t)
 	return raw
 }
 

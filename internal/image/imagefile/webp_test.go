@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestWebPMatchesPillow compares files of every size and kind that testdata/webp.py has Pillow write.
@@ -21,13 +22,8 @@ func TestWebPMatchesPillow(t *testing.T) {
 	python, _ := pillowtest.Find(t, "numpy") // which kinds.py takes
 	cmd := exec.Command(python, filepath.Join("testdata", "webp.py"))
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.OK(t, cmd.Start())
 	d := NewDecoder(kernel.Active())
 	files, r := 0, bufio.NewReader(out)
 	for ; ; files++ {
@@ -39,18 +35,14 @@ func TestWebPMatchesPillow(t *testing.T) {
 		}
 		w, h := int(head[2]), int(head[3])
 		record := make([]byte, int(head[0]+head[1])+3*w*h)
-		if _, err := io.ReadFull(r, record); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(io.ReadFull(r, record))(t)
 		name, data, want := record[:head[0]], record[head[0]:head[0]+head[1]], record[head[0]+head[1]:]
 		pix, gotWidth, gotHeight, err := decodeFull(d, data)
 		if err != nil || gotWidth != w || gotHeight != h || !bytes.Equal(pix, want) {
 			t.Errorf("%s: %d×%d, want %d×%d; error %v, or other pixels than Pillow's", name, gotWidth, gotHeight, w, h, err)
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cmd.Wait())
 	if t.Logf("%d files", files); files < 2000 {
 		t.Errorf("%d files", files)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // BenchmarkDecode measures, over the sample photographs on one thread, full decodes, the crop that Resize(256) and
@@ -17,10 +18,7 @@ func BenchmarkDecode(b *testing.B) {
 	d := New(kernel.Active())
 	for _, f := range files {
 		data := readFile(b, f)
-		index, config, err := d.AppendIndex(nil, data)
-		if err != nil {
-			b.Fatal(err)
-		}
+		index, config := testenv.Must2(d.AppendIndex(nil, data))(b)
 		photos, indexes = append(photos, data), append(indexes, index)
 		sizes = append(sizes, image.Pt(config.Width, config.Height))
 		total += int64(len(data))
@@ -39,12 +37,8 @@ func BenchmarkDecode(b *testing.B) {
 					index = indexes[p]
 				}
 				r := region(sizes[p])
-				if _, err := d.Reset(photos[p], index); err != nil {
-					b.Fatal(err)
-				}
-				if err := d.Decode(dst, r.Dx()*3, r); err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(d.Reset(photos[p], index))(b)
+				testenv.OK(b, d.Decode(dst, r.Dx()*3, r))
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/flate"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A recording is a QuadSource of what ReadCoefficients has given.
@@ -90,10 +91,7 @@ func checkSplit(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, 
 		return err
 	}
 	for _, d := range decoders {
-		config, err := DecodeConfig(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := testenv.Must(DecodeConfig(data))(t)
 		whole := image.Rect(0, 0, config.Width, config.Height)
 		for _, region := range []image.Rectangle{whole, randomRegion(rnd, config.Width, config.Height)} {
 			want, err := decodeRegion(d, data, nil, region)
@@ -242,18 +240,11 @@ func TestRestDictionary(t *testing.T) {
 func TestCoefficientsNoAllocation(t *testing.T) {
 	data := golden(t, "optimised-restart-2x2.jpg")
 	d := New(kernel.Active())
-	r, err := record(d, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(record(d, data))(t)
 	dst := make([]byte, goldenSize.X*goldenSize.Y*3)
 	allocs := testing.AllocsPerRun(20, func() {
-		if _, err := d.ResetCoefficients(r.header, r); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(d.ResetCoefficients(r.header, r))(t)
+		testenv.OK(t, d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}))
 	})
 	if allocs > 0 {
 		t.Errorf("%.0f allocations an image", allocs)
@@ -281,10 +272,7 @@ func FuzzSplit(f *testing.F) {
 	seeder := New(kernel.Active())
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		if r, err := record(seeder, golden(f, name)); err == nil {
-			plain, err := new(parts).inflateRest(r.rest)
-			if err != nil {
-				f.Fatal(err)
-			}
+			plain := testenv.Must(new(parts).inflateRest(r.rest))(f)
 			f.Add(r.header, r.rest, false, uint64(1))
 			f.Add(r.header, plain, true, uint64(2))
 		}
@@ -293,10 +281,7 @@ func FuzzSplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, rest []byte, plain bool, seed uint64) {
 		if plain {
 			var b bytes.Buffer
-			w, err := flate.NewWriterDict(&b, 1, restDictionary)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := testenv.Must(flate.NewWriterDict(&b, 1, restDictionary))(t)
 			_, _ = w.Write(rest)
 			_ = w.Close()
 			rest = b.Bytes()
@@ -315,18 +300,14 @@ func FuzzSplit(f *testing.F) {
 				return
 			}
 			pix := make([]byte, config.Width*config.Height*3)
-			if err := d.Decode(pix, config.Width*3, image.Rect(0, 0, config.Width, config.Height)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, d.Decode(pix, config.Width*3, image.Rect(0, 0, config.Width, config.Height)))
 			if i == 0 {
 				want = pix
 			}
 			if !bytes.Equal(pix, want) {
 				t.Fatalf("level %d: other pixels than the generic level", i)
 			}
-			if _, err := d.ResetCoefficients(header, source); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(d.ResetCoefficients(header, source))(t)
 			if _, err := d.AppendFile(nil, rest); err != nil && !isOurs(err) {
 				t.Fatalf("AppendFile: error of type %T", err)
 			}

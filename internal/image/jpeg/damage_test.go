@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func golden(t testing.TB, name string) []byte {
@@ -111,9 +112,7 @@ func TestOddities(t *testing.T) {
 	py := startPillow(t)
 	for _, c := range slices.Concat(oddHeaders(t), oddScans(t), oddColours(t), oddSteps(t)) {
 		path := filepath.Join(t.TempDir(), "odd.jpg")
-		if err := os.WriteFile(path, c.data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, c.data, 0o644))
 		size, want, refused := py.decode(t, path)
 		for i, d := range newDecoders() {
 			c.check(t, i, d, size, want, refused)
@@ -158,10 +157,7 @@ func TestTruncated(t *testing.T) {
 	for _, name := range []string{"baseline-2x2.jpg", "optimised-restart-2x2.jpg", "progressive-2x2.jpg", "magick-cmyk.jpg"} {
 		data := golden(t, name)
 		for _, d := range newDecoders() {
-			want, err := decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize})
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := testenv.Must(decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize}))(t)
 			for n := range len(data) {
 				_, config, err := d.AppendIndex(nil, data[:n])
 				if n >= len(data)-2 && !config.Progressive {
@@ -189,19 +185,10 @@ func TestTruncated(t *testing.T) {
 func TestWrongIndex(t *testing.T) {
 	data, other := golden(t, "baseline-2x2.jpg"), golden(t, "baseline-2x1.jpg")
 	d := New(kernel.Active())
-	index, _, err := d.AppendIndex(nil, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, _, err := d.AppendIndex(nil, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index, _ := testenv.Must2(d.AppendIndex(nil, data))(t)
+	foreign, _ := testenv.Must2(d.AppendIndex(nil, other))(t)
 	r := image.Rect(3, 4, 30, 20)
-	want, err := decodeRegion(d, data, index, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(decodeRegion(d, data, index, r))(t)
 	if _, err := decodeRegion(d, data, foreign, r); err == nil || !strings.Contains(err.Error(), "other data") {
 		t.Errorf("index of another file: error %v", err)
 	}
@@ -223,12 +210,8 @@ func TestLongestBlocks(t *testing.T) {
 	long := huffmanSpec{present: true}
 	long.counts[16] = 1
 	long.symbols[0] = 0x0f // run 0, size 15
-	if err := d.tables[0][0].build(&long, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.tables[1][0].build(&long, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.tables[0][0].build(&long, true))
+	testenv.OK(t, d.tables[1][0].build(&long, false))
 	d.tables[0][0].buildCodes(&long)
 	d.tables[1][0].buildPairs(&long, &d.singles)
 	d.batch = alignedQuads(mcuBlocksMax)
@@ -286,18 +269,11 @@ func TestNoAllocation(t *testing.T) {
 	for _, name := range []string{"baseline-2x2.jpg", "progressive-2x2.jpg", "optimised-restart-2x2.jpg"} {
 		data := golden(t, name)
 		d := New(kernel.Active())
-		index, _, err := d.AppendIndex(nil, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index, _ := testenv.Must2(d.AppendIndex(nil, data))(t)
 		dst := make([]byte, goldenSize.X*goldenSize.Y*3)
 		allocs := testing.AllocsPerRun(20, func() {
-			if _, err := d.Reset(data, index); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(d.Reset(data, index))(t)
+			testenv.OK(t, d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}))
 		})
 		if allocs > 0 {
 			t.Errorf("%s: %.0f allocations an image", name, allocs)

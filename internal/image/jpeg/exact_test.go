@@ -255,9 +255,7 @@ func writePPM(t testing.TB, path string, size image.Point, seed uint64) {
 			}
 		}
 	}
-	if err := os.WriteFile(path, pix, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, pix, 0o644))
 }
 
 // TestMatrix compares every variant at several sizes with Pillow, and a few at the longest sides, where products of sizes are
@@ -287,9 +285,7 @@ func TestMatrix(t *testing.T) {
 				missing[v.tool.String()] = true
 				continue
 			}
-			if err := os.WriteFile(path, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, data, 0o644))
 			size, want, refused := py.decode(t, path)
 			if refused != nil {
 				t.Fatalf("%s %v: Pillow: %v", v.name, size, refused)
@@ -311,14 +307,8 @@ func TestEveryRegion(t *testing.T) {
 	regions := 0
 	for _, name := range []string{"baseline-2x2.jpg", "baseline-2x1.jpg", "baseline-1x2.jpg", "optimised-restart-2x2.jpg", "progressive-2x2.jpg", "baseline-3x2.jpg"} {
 		data := readFile(t, filepath.Join("testdata", "files", name))
-		index, config, err := decoders[0].AppendIndex(nil, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		full, err := decodeRegion(decoders[0], data, nil, image.Rect(0, 0, config.Width, config.Height))
-		if err != nil {
-			t.Fatal(err)
-		}
+		index, config := testenv.Must2(decoders[0].AppendIndex(nil, data))(t)
+		full := testenv.Must(decodeRegion(decoders[0], data, nil, image.Rect(0, 0, config.Width, config.Height)))(t)
 		n := 0
 		for y0 := range config.Height {
 			for y1 := y0 + 1; y1 <= config.Height; y1++ {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "make testdata/files and testdata/golden.txt anew with cjpeg, convert and Pillow")
@@ -21,9 +23,7 @@ var goldenSize = image.Pt(37, 21)
 func updateGolden(t *testing.T) {
 	py := startPillow(t)
 	dir := filepath.Join("testdata", "files")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(dir, 0o755))
 	ppm := filepath.Join(t.TempDir(), "picture.ppm")
 	writePPM(t, ppm, goldenSize, 7)
 	var lines strings.Builder
@@ -37,18 +37,14 @@ func updateGolden(t *testing.T) {
 		if data == nil {
 			t.Fatal(v.tool)
 		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, data, 0o644))
 		_, pix, refused := py.decode(t, path)
 		if refused != nil {
 			t.Fatal(refused)
 		}
 		fmt.Fprintf(&lines, "%08x %s\n", crc32.ChecksumIEEE(pix), v.name+".jpg")
 	}
-	if err := os.WriteFile(filepath.Join("testdata", "golden.txt"), []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join("testdata", "golden.txt"), []byte(lines.String()), 0o644))
 }
 
 // goldenFiles returns the names of testdata/golden.txt with their checksums.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A forgery is an index taken apart, with absolute numbers in its entries: whatever is changed, encode puts it together
@@ -35,9 +36,7 @@ func parseForgery(t testing.TB, d *Decoder, index []byte) *forgery {
 	f.rows = (d.mcusWide + r.step - 1) / r.step
 	for y := range d.mcusHigh {
 		for x := 0; x < d.mcusWide; x += r.step {
-			if err := r.next(&d.frame, y*d.mcusWide+x, x == 0); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, r.next(&d.frame, y*d.mcusWide+x, x == 0))
 			f.entries = append(f.entries, r.entry)
 		}
 	}
@@ -134,9 +133,7 @@ func synthetic(t testing.TB, width, height int) []byte {
 		}
 	}
 	var out bytes.Buffer
-	if err := stdjpeg.Encode(&out, m, &stdjpeg.Options{Quality: 85}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, stdjpeg.Encode(&out, m, &stdjpeg.Options{Quality: 85}))
 	return out.Bytes()
 }
 
@@ -152,10 +149,7 @@ type indexedFile struct {
 // indexedFiles returns the golden files that have an index, and some photographs if there are any.
 func indexedFiles(t testing.TB, d *Decoder) (files []indexedFile) {
 	add := func(name string, data []byte) {
-		index, config, err := d.AppendIndex(nil, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index, config := testenv.Must2(d.AppendIndex(nil, data))(t)
 		if len(index) == 0 {
 			return
 		}
@@ -163,9 +157,7 @@ func indexedFiles(t testing.TB, d *Decoder) (files []indexedFile) {
 		if again := f.index.encode(); !bytes.Equal(again, index) {
 			t.Fatalf("%s: the index comes out as %x, was %x", name, again, index)
 		}
-		if f.pix, err = decodeRegion(d, data, nil, image.Rectangle{Max: f.size}); err != nil {
-			t.Fatal(err)
-		}
+		f.pix = testenv.Must(decodeRegion(d, data, nil, image.Rectangle{Max: f.size}))(t)
 		files = append(files, f)
 	}
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
@@ -216,10 +208,7 @@ func TestForgedIndex(t *testing.T) {
 func TestAgreeingForgery(t *testing.T) {
 	d := New(kernel.Active())
 	data := synthetic(t, 800, 600)
-	index, _, err := d.AppendIndex(nil, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index, _ := testenv.Must2(d.AppendIndex(nil, data))(t)
 	f := parseForgery(t, d, index)
 	for row := 10; row < 13; row++ {
 		for x := range f.rows {
@@ -228,10 +217,7 @@ func TestAgreeingForgery(t *testing.T) {
 	}
 	forged := f.encode()
 	inside := image.Rect(200, 100, 600, 500)
-	want, err := decodeRegion(d, data, nil, inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(decodeRegion(d, data, nil, inside))(t)
 	if got, err := decodeRegion(d, data, forged, inside); err != nil || bytes.Equal(got, want) {
 		t.Errorf("an index whose entries agree: error %v, right pixels %t: the document says that this passes", err, bytes.Equal(got, want))
 	}
@@ -251,10 +237,7 @@ func TestIndexAnchors(t *testing.T) {
 	d := New(kernel.Active())
 	for _, name := range []string{"optimised-restart-2x2.jpg", "baseline-2x2.jpg"} {
 		data := golden(t, name)
-		index, config, err := d.AppendIndex(nil, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index, config := testenv.Must2(d.AppendIndex(nil, data))(t)
 		f := parseForgery(t, d, index)
 		last := image.Rect(config.Width-1, config.Height-1, config.Width, config.Height)
 		check := func(i int, change func(e *indexEntry)) {

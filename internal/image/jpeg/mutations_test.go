@@ -119,14 +119,9 @@ func (p *pillow) compare(t testing.TB, files []*mutated, outcomes map[outcome]in
 	for _, m := range files {
 		request, all = fmt.Append(request, " ", len(m.data)), append(all, m.data...)
 	}
-	if _, err := p.in.Write(slices.Concat(request, []byte("\n"), all)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(p.in.Write(slices.Concat(request, []byte("\n"), all)))(t)
 	for _, m := range files {
-		line, err := p.out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := testenv.Must(p.out.ReadString('\n'))(t)
 		var v verdict
 		if message, ok := strings.CutPrefix(line, "error "); ok {
 			v.refused = errors.New(strings.TrimSpace(message))
@@ -189,9 +184,7 @@ func smallFiles(t testing.TB, py *pillow) (files [][]byte) {
 		for _, size := range sizes[2:] {
 			pix := py.make(t, path, size, "RGB", 90, 0, 0, i)
 			format := []byte(fmt.Sprintf("P6\n%d %d\n255\n", size.X, size.Y))
-			if err := os.WriteFile(path, append(format, pix...), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, append(format, pix...), 0o644))
 			if data, err := exec.Command(cjpeg, append(strings.Fields(options), path)...).Output(); err == nil {
 				files = append(files, data)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A pillow is a Python process that decodes files with Pillow.
@@ -24,10 +25,7 @@ func startPillow(t testing.TB) *pillow {
 	t.Helper()
 	in, out, _ := pillowtest.Start(t)
 	p := &pillow{in, out}
-	version, err := p.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := testenv.Must(p.out.ReadString('\n'))(t)
 	t.Logf("comparing with %s", strings.TrimSpace(version))
 	return p
 }
@@ -50,23 +48,14 @@ func (p *pillow) make(t testing.TB, path string, size image.Point, mode string, 
 
 func (p *pillow) ask(t testing.TB, request string) (size image.Point, pix []byte, refused error) {
 	t.Helper()
-	if _, err := fmt.Fprintln(p.in, request); err != nil {
-		t.Fatal(err)
-	}
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(fmt.Fprintln(p.in, request))(t)
+	line := testenv.Must(p.out.ReadString('\n'))(t)
 	if message, ok := strings.CutPrefix(line, "error "); ok {
 		return size, nil, fmt.Errorf("%s", strings.TrimSpace(message))
 	}
-	if _, err := fmt.Sscan(line, &size.X, &size.Y); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(fmt.Sscan(line, &size.X, &size.Y))(t)
 	pix = make([]byte, size.X*size.Y*3)
-	if _, err := io.ReadFull(p.out, pix); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(io.ReadFull(p.out, pix))(t)
 	return size, pix, nil
 }
 
@@ -86,9 +75,6 @@ func photographs(t testing.TB) []string {
 
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(path))(t)
 	return data
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 type rawImage struct {
@@ -25,10 +26,7 @@ func benchImages() (images []rawImage) {
 
 func encodeAll(tb testing.TB, c Codec, images []rawImage) (blobs [][]byte) {
 	for _, img := range images {
-		blob, err := c.Encode(nil, img.pix, 3*img.w, img.w, img.h)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, img.pix, 3*img.w, img.w, img.h))(tb)
 		blobs = append(blobs, blob)
 	}
 	return blobs
@@ -46,9 +44,7 @@ func BenchmarkDecodeCrop(b *testing.B) {
 				img := images[n%len(images)]
 				x, y := (img.w-crop)/2, (img.h-crop)/2
 				out := resample.Output{Pix: pix[n%batch*3*crop*crop:][:3*crop*crop], Width: crop, Height: crop, Layout: layout, Flip: flip}
-				if err := c.DecodeTo(out, blobs[n%len(images)], image.Rect(x, y, x+crop, y+crop)); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, c.DecodeTo(out, blobs[n%len(images)], image.Rect(x, y, x+crop, y+crop)))
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // fuzzPixels bounds what the fuzz targets decode, so that a header that says 16,384×16,384 does not take their time.
@@ -16,10 +17,7 @@ const fuzzPixels = 1 << 16
 // FuzzDecode compares every level with the generic code on arbitrary blobs.
 func FuzzDecode(f *testing.F) {
 	for _, g := range goldenBlobs() {
-		blob, err := os.ReadFile(goldenPath(g.Blob))
-		if err != nil {
-			f.Fatal(err)
-		}
+		blob := testenv.Must(os.ReadFile(goldenPath(g.Blob)))(f)
 		f.Add(blob, uint16(0), uint16(0), uint16(70), uint16(37), false, false)
 		f.Add(blob, uint16(5), uint16(3), uint16(50), uint16(20), true, true)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -70,22 +71,14 @@ func TestGolden(t *testing.T) {
 	if *update {
 		writeGolden(t, images)
 	}
-	index, err := os.ReadFile(goldenPath("index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := testenv.Must(os.ReadFile(goldenPath("index.json")))(t)
 	var blobs []goldenBlob
-	if err := json.Unmarshal(index, &blobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(index, &blobs))
 	if len(blobs) != len(goldenBlobs()) {
 		t.Fatalf("testdata has %d blobs, want %d; -update writes them", len(blobs), len(goldenBlobs()))
 	}
 	for _, g := range blobs {
-		blob, err := os.ReadFile(goldenPath(g.Blob))
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(os.ReadFile(goldenPath(g.Blob)))(t)
 		img := images[g.Image]
 		if ppm, err := os.ReadFile(goldenPath(g.Image)); err != nil || !bytes.Equal(ppm, img.ppm()) {
 			t.Errorf("%s is not what the test makes; -update writes it", g.Image)
@@ -93,10 +86,7 @@ func TestGolden(t *testing.T) {
 		for _, level := range kernel.Available() {
 			c := mustNew(t, g.Params, level)
 			checkRegion(t, c, blob, img.pix, img.w, image.Rect(0, 0, img.w, img.h))
-			again, err := c.Encode(nil, img.pix, 3*img.w, img.w, img.h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := testenv.Must(c.Encode(nil, img.pix, 3*img.w, img.w, img.h))(t)
 			// What the compressors make may change with their versions; what this package makes may not.
 			if own := g.Params.Codec == Bitpack || g.Params.Codec == None; own && !bytes.Equal(again, blob) {
 				t.Errorf("%s: Encode at level %v gives other bytes than the file", g.Blob, level)
@@ -113,35 +103,24 @@ func (img rawImage) ppm() []byte {
 func writeGolden(t *testing.T, images map[string]rawImage) {
 	t.Helper()
 	write := func(name string, data []byte) {
-		if err := os.WriteFile(goldenPath(name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(goldenPath(name), data, 0o644))
 	}
 	for name, img := range images {
 		write(name, img.ppm())
 	}
 	for _, g := range goldenBlobs() {
 		img := images[g.Image]
-		blob, err := mustNew(t, g.Params, kernel.Generic).Encode(nil, img.pix, 3*img.w, img.w, img.h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(mustNew(t, g.Params, kernel.Generic).Encode(nil, img.pix, 3*img.w, img.w, img.h))(t)
 		write(g.Blob, blob)
 	}
-	index, err := json.MarshalIndent(goldenBlobs(), "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := testenv.Must(json.MarshalIndent(goldenBlobs(), "", "\t"))(t)
 	write("index.json", append(index, '\n'))
 }
 
 // TestDocumentedExample checks that the worked example in the document is the bytes that Encode makes.
 func TestDocumentedExample(t *testing.T) {
 	const path = "../../../docs/format/pixels.md"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(path))(t)
 	_, rest, _ := strings.Cut(string(text), "<!-- example blob -->\n```\n")
 	dump, _, found := strings.Cut(rest, "```")
 	if !found {
@@ -153,14 +132,8 @@ func TestDocumentedExample(t *testing.T) {
 		bytes, _, _ := strings.Cut(line, ";")
 		digits.WriteString(strings.Join(strings.Fields(regexp.MustCompile(`^ *\d+:`).ReplaceAllString(bytes, "")), ""))
 	}
-	got, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := mustNew(t, Params{}, kernel.Generic).Encode(nil, exampleImage(), 96, 32, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(hex.DecodeString(digits.String()))(t)
+	want := testenv.Must(mustNew(t, Params{}, kernel.Generic).Encode(nil, exampleImage(), 96, 32, 2))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("the example in %s is\n% x, Encode makes\n% x", path, got, want)
 	}

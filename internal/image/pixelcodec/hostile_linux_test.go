@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // guarded is memory with a page on either side that may be neither read nor written.
@@ -22,14 +23,9 @@ func newGuarded(tb testing.TB, size int) guarded {
 	tb.Helper()
 	page := syscall.Getpagesize()
 	size = (size + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	m := testenv.Must(syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(tb)
 	for _, edge := range [][]byte{m[:page], m[page+size:]} {
-		if err := syscall.Mprotect(edge, syscall.PROT_NONE); err != nil {
-			tb.Fatal(err)
-		}
+		testenv.OK(tb, syscall.Mprotect(edge, syscall.PROT_NONE))
 	}
 	tb.Cleanup(func() {
 		if err := syscall.Munmap(m); err != nil {
@@ -95,10 +91,7 @@ func TestDamagedBetweenGuardPages(t *testing.T) {
 			refused, accepted := 0, 0
 			for i, size := range sizes {
 				w, h := size[0], size[1]
-				whole, err := codecs[0].Encode(nil, testImage(w, h, uint64(i)), 3*w, w, h)
-				if err != nil {
-					t.Fatal(err)
-				}
+				whole := testenv.Must(codecs[0].Encode(nil, testImage(w, h, uint64(i)), 3*w, w, h))(t)
 				src, dst := newGuarded(t, len(whole)+SlackBytes), newGuarded(t, 3*w*h)
 				for range rounds {
 					blob := damage(bytes.Clone(whole), rng)
@@ -177,10 +170,7 @@ func TestEncodeBetweenGuardPages(t *testing.T) {
 			g := newGuarded(t, len(pix))
 			first, last := g.first(len(pix)), g.last(len(pix))
 			copy(first, pix)
-			a, err := c.Encode(nil, first, 3*w, w, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := testenv.Must(c.Encode(nil, first, 3*w, w, h))(t)
 			copy(last, pix)
 			b, err := c.Encode(nil, last, 3*w, w, h)
 			if err != nil || !bytes.Equal(a, b) {

@@ -46,10 +46,7 @@ func testImage(w, h int, seed uint64) []byte {
 
 func mustNew(tb testing.TB, p Params, level kernel.Level) Codec {
 	tb.Helper()
-	c, err := New(p, level)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := testenv.Must(New(p, level))(tb)
 	return c
 }
 
@@ -103,10 +100,7 @@ func TestRoundTrip(t *testing.T) {
 		for i, size := range testSizes {
 			w, h := size[0], size[1]
 			pix := testImage(w, h, uint64(i))
-			blob, err := c.Encode(nil, pix, 3*w, w, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 			if cfg, err := DecodeConfig(blob); err != nil || cfg != (Config{w, h, p.Codec, 32}) {
 				t.Fatalf("DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
 			}
@@ -161,10 +155,7 @@ func TestLevelsEncodeAlike(t *testing.T) {
 		for i, size := range testSizes {
 			w, h := size[0], size[1]
 			pix := testImage(w, h, uint64(i))
-			want, err := mustNew(t, Params{Codec: name}, kernel.Generic).Encode(nil, pix, 3*w, w, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := testenv.Must(mustNew(t, Params{Codec: name}, kernel.Generic).Encode(nil, pix, 3*w, w, h))(t)
 			wide := make([]byte, (3*w+11)*h)
 			for y := range h {
 				copy(wide[y*(3*w+11):], pix[3*w*y:][:3*w])
@@ -182,10 +173,7 @@ func TestLevelsEncodeAlike(t *testing.T) {
 func TestParams(t *testing.T) {
 	groups := []Group{{8, -128}, {0, 0}, {1, -1}, {2, -2}, {3, -4}, {4, -8}, {5, -16}, {6, -32}, {7, -64}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}}
 	p := Params{Codec: Bitpack, BandRows: 4, Groups: groups}
-	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(json.Marshal(p))(t)
 	var back Params
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, p) {
 		t.Fatalf("%s comes back as %+v, %v", text, back, err)
@@ -197,10 +185,7 @@ func TestParams(t *testing.T) {
 		if !reflect.DeepEqual(c.Params(), p) {
 			t.Errorf("Params() = %+v, want %+v", c.Params(), p)
 		}
-		blob, err := c.Encode(nil, pix, 3*w, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 		checkRegion(t, c, blob, pix, w, image.Rect(3, 5, 67, 29))
 	}
 	bad := []Params{
@@ -218,10 +203,7 @@ func TestWrongArguments(t *testing.T) {
 	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
 		c := mustNew(t, p, level)
 		pix := testImage(40, 30, 1)
-		blob, err := c.Encode(nil, pix, 120, 40, 30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, pix, 120, 40, 30))(t)
 		dst := make([]byte, len(pix))
 		for _, r := range []image.Rectangle{{}, image.Rect(-1, 0, 4, 4), image.Rect(0, 0, 41, 30), image.Rect(5, 5, 5, 9)} {
 			if err := c.Decode(dst, 200, blob, r); err == nil {
@@ -265,10 +247,7 @@ func TestLargestDimensions(t *testing.T) {
 		}
 		for _, name := range Names() {
 			c := mustNew(t, Params{Codec: name}, kernel.Active())
-			blob, err := c.Encode(nil, pix, 3*w, w, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 			got := make([]byte, len(pix))
 			if err := c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
 				t.Errorf("%s: %d×%d does not come back (%v)", name, w, h, err)
@@ -291,21 +270,14 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		c := mustNew(t, p, level)
 		w, h := 300, 260
 		pix := testImage(w, h, 5)
-		blob, err := c.Encode(nil, pix, 3*w, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 		out := resample.Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: resample.NCHW}
 		scratch := make([]byte, 0, 2*len(pix))
 		exact := bytes.Clone(blob)[:len(blob):len(blob)]
 		allocs := testing.AllocsPerRun(20, func() {
-			if _, err := c.Encode(scratch, pix, 3*w, w, h); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(c.Encode(scratch, pix, 3*w, w, h))(t)
 			for _, b := range [][]byte{blob, exact} {
-				if err := c.DecodeTo(out, b, image.Rect(38, 18, 262, 242)); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, c.DecodeTo(out, b, image.Rect(38, 18, 262, 242)))
 			}
 		})
 		if allocs > 0 {

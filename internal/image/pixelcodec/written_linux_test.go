@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // sharedBlob returns two mappings of one file that holds blob and slack behind it: one to write to, as another process may,
@@ -22,19 +23,11 @@ func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 	t.Helper()
 	page := syscall.Getpagesize()
 	size := (len(blob) + SlackBytes + page - 1) / page * page
-	f, err := os.CreateTemp(t.TempDir(), "blob")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(os.CreateTemp(t.TempDir(), "blob"))(t)
 	defer f.Close()
-	if err := f.Truncate(int64(size + page)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Truncate(int64(size+page)))
 	view := func(prot int) []byte {
-		m, err := syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testenv.Must(syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED))(t)
 		t.Cleanup(func() {
 			if err := syscall.Munmap(m); err != nil {
 				t.Error(err)
@@ -43,9 +36,7 @@ func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 		return m
 	}
 	writable, readable := view(syscall.PROT_READ|syscall.PROT_WRITE), view(syscall.PROT_READ)
-	if err := syscall.Mprotect(readable[size:], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mprotect(readable[size:], syscall.PROT_NONE))
 	at := size - len(blob) - SlackBytes
 	write, read = writable[at:at+len(blob)], readable[at:at+len(blob):size]
 	copy(write, blob)
@@ -79,10 +70,7 @@ func TestBlobWrittenToMeanwhile(t *testing.T) {
 		const w, h = 96, 40
 		c := mustNew(t, p, level)
 		pix := testImage(w, h, 9)
-		blob, err := c.Encode(nil, pix, 3*w, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 		write, read := sharedBlob(t, blob)
 		dst := newGuarded(t, len(pix))
 		var stop atomic.Bool
@@ -138,10 +126,7 @@ func TestHeadersChangeAfterCheck(t *testing.T) {
 		const w, h = 320, 2
 		c := mustNew(t, Params{}, level).(*bitpackCodec)
 		pix := bytes.Repeat([]byte{128}, 3*w*h) // one colour: groups without planes, no payload but the first pixel's
-		blob, err := c.Encode(nil, pix, 3*w, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 		write, read := sharedBlob(t, blob)
 		headers := write[headerBytes+offsetBytes+pairLengthBytes:][:chunkHeaderBytes*w/chunkColumns]
 		flipAfterMeasure(&c.kernels, headers, 0x11) // code 1: eight planes

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the lines of testdata/golden.txt that are of the installed Pillow's releases")
@@ -45,10 +46,7 @@ func TestGolden(t *testing.T) {
 	if *update {
 		updateGolden(t)
 	}
-	file, err := os.Open(goldenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testenv.Must(os.Open(goldenFile))(t)
 	defer file.Close()
 	want := map[string][]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -94,7 +92,5 @@ func updateGolden(t *testing.T) {
 		lines = append(lines, goldenLine(c, p.resize(c)))
 	}
 	// Lines keep the cases' order; those of the release that was asked come last.
-	if err := os.WriteFile(goldenFile, []byte(strings.Join(lines, "\n")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(goldenFile, []byte(strings.Join(lines, "\n")+"\n"), 0o666))
 }

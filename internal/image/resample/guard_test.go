@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // guarded holds two buffers, each between pages that cannot be touched: reading or writing one byte in front of or
@@ -26,15 +28,10 @@ const (
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
 	pages := func() []byte {
-		all, err := unix.Mmap(-1, 0, guardSize+2*guardPage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := testenv.Must(unix.Mmap(-1, 0, guardSize+2*guardPage, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))(t)
 		t.Cleanup(func() { unix.Munmap(all) })
 		inner := all[guardPage : guardPage+guardSize : guardPage+guardSize]
-		if err := unix.Mprotect(inner, unix.PROT_READ|unix.PROT_WRITE); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, unix.Mprotect(inner, unix.PROT_READ|unix.PROT_WRITE))
 		return inner
 	}
 	return &guarded{src: pages(), dst: pages()}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // accelerated returns the levels that are compared with the generic code; the test is skipped where there are none.
@@ -176,14 +177,10 @@ func TestCopyBetweenGuardPages(t *testing.T) {
 		for variant := range 4 {
 			layout, flip := Layout(variant&1), variant&2 != 0
 			want := Output{Pix: make([]byte, 3*w*h), Width: w, Height: h, Layout: layout, Flip: flip}
-			if err := new(Resampler).CopyPadded(want, c.src, 3*w, keep, keep, [3]byte{}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, new(Resampler).CopyPadded(want, c.src, 3*w, keep, keep, [3]byte{}))
 			for _, level := range kernel.Available() {
 				got := Output{Pix: g.output(3 * w * h), Width: w, Height: h, Layout: layout, Flip: flip}
-				if err := New(level).CopyPadded(got, src, 3*w, keep, keep, [3]byte{}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, New(level).CopyPadded(got, src, 3*w, keep, keep, [3]byte{}))
 				if i := firstDifference(got.Pix, want.Pix); i >= 0 {
 					t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, level, layout, flip, i, got.Pix[i], want.Pix[i])
 				}

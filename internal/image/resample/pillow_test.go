@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // pillow is a Python process that answers with Pillow's results; see testdata/pillow.py.
@@ -24,10 +25,7 @@ type pillow struct {
 func startPillow(t *testing.T) *pillow {
 	t.Helper()
 	in, out, name := pillowtest.Start(t)
-	algorithm, err := ParseAlgorithm(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	algorithm := testenv.Must(ParseAlgorithm(name))(t)
 	return &pillow{t, bufio.NewWriterSize(in, 1<<20), out, algorithm}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // everyFilter has the order of testdata/golden.txt.
@@ -122,9 +123,7 @@ func TestResizeErrors(t *testing.T) {
 	}
 	good := args{dst, Scaling{src, 30, all, 10, 10, false, 5, 5, keep, Bilinear, Pillow13}}
 	resize := func(a args) error { return New(kernel.Generic).Resize(a.dst, a.Scaling) }
-	if err := resize(good); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, resize(good))
 	for name, spoil := range map[string]func(*args){
 		"no width":          func(a *args) { a.SrcW = 0 },
 		"huge source":       func(a *args) { a.SrcH = sourceSideMax + 1 },
@@ -166,9 +165,7 @@ func TestCopyPadded(t *testing.T) {
 				dst.Pix[i] = canary
 			}
 			for _, level := range kernel.Available() {
-				if err := New(level).CopyPadded(dst, src, 3*w, image.Rect(0, 0, w, h), keep, fill); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, New(level).CopyPadded(dst, src, 3*w, image.Rect(0, 0, w, h), keep, fill))
 				for i, got := range dst.Pix {
 					px, py, channel := i/3%dst.Width, i/3/dst.Width, i%3
 					if dst.Layout == NCHW {
@@ -220,9 +217,7 @@ func TestAllocations(t *testing.T) {
 		all := func() {
 			for i, c := range cases {
 				dst := Output{Pix: pix, Width: c.keep.Dx(), Height: c.keep.Dy(), Layout: Layout(i & 1), Flip: i&2 != 0}
-				if err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, false, c.outW, c.outH, c.keep, c.filter, c.algorithm}); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, false, c.outW, c.outH, c.keep, c.filter, c.algorithm}))
 			}
 		}
 		if n := testing.AllocsPerRun(3, all); n != 0 {

@@ -7,6 +7,8 @@ import (
 	_ "image/jpeg"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // gradient returns w × h pixels that rise to the right and downwards.
@@ -39,10 +41,7 @@ func TestNew(t *testing.T) {
 		if err != nil || p.Width != tt.wantW || p.Height != tt.wantH {
 			t.Fatalf("%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
 		}
-		data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL, "data:image/"+tt.kind+";base64,"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL, "data:image/"+tt.kind+";base64,")))(t)
 		shown, kind, err := image.Decode(bytes.NewReader(data))
 		if err != nil || kind != tt.kind || shown.Bounds().Size() != image.Pt(tt.wantW, tt.wantH) {
 			t.Fatalf("%d × %d: %s of %v, %v", tt.w, tt.h, kind, shown.Bounds(), err)

@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the checksums of testdata anew, once Pillow has the same results")
@@ -60,9 +61,7 @@ func startPillow(t *testing.T) func(src *imagefile.RGB, radius float64) []byte {
 		fmt.Fprintln(in, src.Width, src.Height, radius)
 		in.Write(src.Pix)
 		pix := make([]byte, len(src.Pix))
-		if _, err := io.ReadFull(out, pix); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(io.ReadFull(out, pix))(t)
 		return pix
 	}
 }

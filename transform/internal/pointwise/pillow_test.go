@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the checksums of testdata anew, once Pillow has the same results")
@@ -127,10 +128,7 @@ func compareWith(t *testing.T, program string, adjustments func(*rand.Rand) []ad
 	}
 	var list []expected
 	ask := func(e expected) {
-		line, err := json.Marshal(map[string]any{"op": e.op, "value": e.value, "width": e.w, "height": e.h})
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := testenv.Must(json.Marshal(map[string]any{"op": e.op, "value": e.value, "width": e.w, "height": e.h}))(t)
 		asked.Write(append(append(line, '\n'), e.src...))
 		list = append(list, e)
 	}
