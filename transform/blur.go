@@ -86,7 +86,7 @@ func (c *canvas) pillowBlur(radius float64) error {
 	if float32(radius) == 0 {
 		return nil
 	}
-	c.noteBy("pillow_gaussian_blur", "radius", radius)
+	noteBy(c, "pillow_gaussian_blur", "radius", radius)
 	w, h := c.size()
 	from, to, err := c.redraw(w, h)
 	if err == nil {

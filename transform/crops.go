@@ -25,9 +25,7 @@ func (o CenterCrop) apply(c *canvas) error {
 	left, top := centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0])
 	r := image.Rect(left, top, left+o.Size[1], top+o.Size[0])
 	if c.targets != nil {
-		if c.log != nil {
-			c.log.add("center_crop", "output_size", [2]int{o.Size[0], o.Size[1]})
-		}
+		noteBy(c, "center_crop", "output_size", [2]int(o.Size))
 		c.targets.centerCrop(r)
 	}
 	return c.cropFilled(r, Fill{})

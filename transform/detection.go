@@ -54,9 +54,7 @@ func (c *canvas) permuteChannels(channels [3]int) error {
 	if channels == [3]int{0, 1, 2} {
 		return nil
 	}
-	if c.log != nil {
-		c.log.add("permute_channels", "permutation", channels)
-	}
+	noteBy(c, "permute_channels", "permutation", channels)
 	order := 100*channels[0] + 10*channels[1] + channels[2]
 	return c.recolour(colour{adjustment: (*pointwise.Adjuster).Permute, amount: float64(order)})
 }
@@ -155,9 +153,7 @@ func (o RandomIoUCrop) apply(c *canvas) error {
 			if c.targets.overlaps(part, share) {
 				c.noteCrop(part)
 				c.targets.cropCentred(part)
-				if c.log != nil {
-					c.log.add("zero_boxes", "where", c.targets.marked)
-				}
+				noteBy(c, "zero_boxes", "where", c.targets.marked)
 				return c.cropFilled(part, Fill{})
 			}
 		}
@@ -208,9 +204,7 @@ func (ConvertBoundingBoxFormat) random() bool { return false }
 
 func (o ConvertBoundingBoxFormat) apply(c *canvas) error {
 	if c.targets != nil {
-		if c.log != nil {
-			c.log.add("convert_bounding_box_format", "new_format", o.Format)
-		}
+		noteBy(c, "convert_bounding_box_format", "new_format", o.Format)
 		format, _ := ParseBoxFormat(o.Format)
 		c.targets.convert(format)
 	}

@@ -72,7 +72,7 @@ type Engine struct {
 func NewEngine(level Level) *Engine {
 	return &Engine{
 		resampler: resample.New(level), mapper: affine.New(level), blurrer: blur.New(level), adjuster: pointwise.New(level),
-		stored: newStoredImage(level),
+		stored: storedImage{level: level, files: imagefile.NewDecoder(level), encodings: make(map[Encoding]Decoder)},
 	}
 }
 

@@ -59,22 +59,14 @@ func (s *Spec) Inexact() string {
 // the next one would work on. It ends with do's first error.
 func visit(ops []Op, on *string, do func(op Op, on string) error) error {
 	for _, op := range ops {
-		var held []Op
-		switch o := op.(type) {
-		case ToImage:
+		if o, made := op.(ToImage); made {
 			if *on = onTensors; o.V1 {
 				*on = onTensorsV1
 			}
-		case RandomApply:
-			held = o.Transforms
-		case RandomChoice:
-			held = o.Transforms
-		case RandomOrder:
-			held = o.Transforms
 		}
 		err := do(op, *on)
 		if err == nil {
-			err = visit(held, on, do)
+			err = visit(heldBy(op), on, do)
 		}
 		if err != nil {
 			return err

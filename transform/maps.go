@@ -108,18 +108,14 @@ func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill, label i
 			"interpolation", filter, "fill", c.fillGiven(fill), "center", p.center)
 	}
 	if c.targets != nil {
-		c.noteBy("mask_fill", "label", float64(label))
+		noteBy(c, "mask_fill", "label", label)
 		c.targets.affine(p, byte(label))
 	}
 	w, h := c.size()
 	if c.tensor {
 		return c.tensorMap(w, h, p.inverseTensor(fromMiddle(p.center, w, h)), filter, fill)
 	}
-	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
-	if p.center != nil {
-		center = *p.center
-	}
-	return c.affineMap(w, h, p.inverse(center), filter, fill)
+	return c.affineMap(w, h, p.inverse(orMiddle(p.center, w, h)), filter, fill)
 }
 
 // pillowTransform is Pillow's Image.transform of the image's own size by a matrix.
@@ -148,7 +144,7 @@ func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, cent
 		c.log.add("rotate", "angle", degrees, "interpolation", filter, "expand", expand, "center", center, "fill", c.fillGiven(fill))
 	}
 	if c.targets != nil {
-		c.noteBy("mask_fill", "label", float64(label))
+		noteBy(c, "mask_fill", "label", label)
 		c.targets.rotate(degrees, center, byte(label))
 	}
 	w, h := c.size()
@@ -156,23 +152,20 @@ func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, cent
 	if degrees < 0 {
 		degrees += 360
 	}
-	middle := [2]float64{float64(w) / 2, float64(h) / 2}
-	if center != nil {
-		middle = *center
-	} else if degrees == 0 {
+	if center == nil && degrees == 0 {
 		return nil
 	}
 	// By these angles torchvision transposes a tensor, just as Pillow an image.
 	transposes := center == nil && (degrees == 180 || (expand || w == h) && math.Mod(degrees, 90) == 0)
 	if c.tensor && !transposes {
-		p := affineParams{angle: -degrees, scale: 1}
-		m := p.inverseTensor(fromMiddle(center, w, h))
+		turn := affineParams{angle: -degrees, scale: 1}
+		m := turn.inverseTensor(fromMiddle(center, w, h))
 		if expand {
 			w, h = expandedTensor(w, h, m)
 		}
 		return c.tensorMap(w, h, m, filter, fill)
 	}
-	m := rotation(degrees, middle)
+	m := rotation(degrees, orMiddle(center, w, h))
 	if expand {
 		newW, newH := expanded(w, h, m)
 		if center == nil && m[0] == 0 { // a quarter turn, which Pillow makes by transposing

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,20 +135,7 @@ func named(name string, pairs ...any) string {
 
 // spaced adds a space after every comma and colon of compact JSON.
 func spaced(compact []byte) []byte {
-	var b []byte
-	quoted, escaped := false, false
-	for _, c := range compact {
-		b = append(b, c)
-		switch {
-		case escaped:
-			escaped = false
-		case quoted && c == '\\':
-			escaped = true
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == ':'):
-			b = append(b, ' ')
-		}
-	}
-	return b
+	var lines bytes.Buffer
+	_ = json.Indent(&lines, compact, "", "") // the text is valid
+	return bytes.ReplaceAll(bytes.ReplaceAll(lines.Bytes(), []byte(",\n"), []byte(", ")), []byte("\n"), nil)
 }

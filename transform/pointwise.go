@@ -147,7 +147,7 @@ func (c *canvas) invert() error {
 }
 
 func (c *canvas) grayscale() error {
-	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
+	noteBy(c, "rgb_to_grayscale", "num_output_channels", 3)
 	return c.adjust((*pointwise.Adjuster).Gray, 0)
 }
 
@@ -163,7 +163,7 @@ func (c *canvas) equalize() error {
 
 // posterize keeps the upper bits of every byte, 0 to 8. With 0 the image is black, as in Pillow before 12.
 func (c *canvas) posterize(bits int) error {
-	c.noteBy("posterize", "bits", float64(bits))
+	noteBy(c, "posterize", "bits", bits)
 	if bits == 8 {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (c *canvas) posterize(bits int) error {
 
 // solarize inverts bytes of at least threshold.
 func (c *canvas) solarize(threshold float64) error {
-	c.noteBy("solarize", "threshold", threshold)
+	noteBy(c, "solarize", "threshold", threshold)
 	if c.tensor {
 		threshold = float64(float32(threshold))
 	}
@@ -228,7 +228,7 @@ func (c *canvas) saturation(factor float64) error {
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
-	c.noteBy("adjust_hue", "hue_factor", factor)
+	noteBy(c, "adjust_hue", "hue_factor", factor)
 	if !c.tensor {
 		factor = float64(int(float64(factor * 255)))
 	}
@@ -236,7 +236,7 @@ func (c *canvas) hue(factor float64) error {
 }
 
 func (c *canvas) sharpness(factor float64) error {
-	c.noteBy("adjust_sharpness", "sharpness_factor", factor)
+	noteBy(c, "adjust_sharpness", "sharpness_factor", factor)
 	if c.same(factor) {
 		return nil
 	}

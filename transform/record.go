@@ -25,8 +25,8 @@ func (c *canvas) note(function string) {
 	}
 }
 
-// noteBy is note for a function with one number. The number is boxed into an interface, which allocates, only if there is a recorder.
-func (c *canvas) noteBy(function, argument string, value float64) {
+// noteBy is note for a function with one argument, which is boxed into an interface, and so allocates, only if there is a recorder.
+func noteBy[V any](c *canvas, function, argument string, value V) {
 	if c.log != nil {
 		c.log.add(function, argument, value)
 	}
@@ -46,7 +46,7 @@ func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
 // noteCrop writes down the cut of a part that lies in the image, or of one with black and label 0 around it.
 func (c *canvas) noteCrop(part image.Rectangle) {
 	if c.log != nil {
-		c.log.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
+		c.log.crop(part, 0, 0, Fill{})
 	}
 }
 

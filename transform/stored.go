@@ -32,10 +32,6 @@ type storedImage struct {
 	encoded   Decoder // decoder of the current source; nil for an image file
 }
 
-func newStoredImage(level Level) storedImage {
-	return storedImage{level: level, files: imagefile.NewDecoder(level), encodings: make(map[Encoding]Decoder)}
-}
-
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
 	if src.Format != imagefile.Encoded {

@@ -341,13 +341,8 @@ func (t *Targets) sanitize(minSize, minArea float32) {
 
 // affine is torchvision's affine of boxes and masks.
 func (t *Targets) affine(p affineParams, label byte) {
-	center, fromMiddle := [2]float64{float64(t.width) * 0.5, float64(t.height) * 0.5}, [2]float64{}
-	if p.center != nil {
-		fromMiddle = [2]float64{p.center[0] - center[0], p.center[1] - center[1]}
-		center = *p.center
-	}
-	t.mask.affine(p.inverse(fromMiddle), label)
-	t.mapBoxes(p.forward(center))
+	t.mask.affine(p.inverse(fromMiddle(p.center, t.width, t.height)), label)
+	t.mapBoxes(p.forward(orMiddle(p.center, t.width, t.height)))
 }
 
 // rotate is torchvision's rotate, counterclockwise by an angle in degrees. It turns masks by whole quarters where they fit.
@@ -356,24 +351,14 @@ func (t *Targets) rotate(angle float64, center *[2]float64, label byte) {
 	if quarter < 0 {
 		quarter += 360
 	}
-	p := affineParams{angle: -angle, scale: 1, center: center}
 	if center == nil && (quarter == 0 || quarter == 180 || t.width == t.height && (quarter == 90 || quarter == 270)) {
 		t.mask.turn(int(quarter) / 90)
-		t.mapBoxes(p.forward([2]float64{float64(t.width) * 0.5, float64(t.height) * 0.5}))
-		return
+	} else {
+		turn := affineParams{angle: -quarter, scale: 1}
+		t.mask.affine(turn.inverse(fromMiddle(center, t.width, t.height)), label)
 	}
-	maskTurn := p
-	maskTurn.angle = -quarter
-	fromMiddle := [2]float64{}
-	if center != nil {
-		fromMiddle = [2]float64{center[0] - float64(t.width)*0.5, center[1] - float64(t.height)*0.5}
-	}
-	t.mask.affine(maskTurn.inverse(fromMiddle), label)
-	at := [2]float64{float64(t.width) * 0.5, float64(t.height) * 0.5}
-	if center != nil {
-		at = *center
-	}
-	t.mapBoxes(p.forward(at))
+	turn := affineParams{angle: -angle, scale: 1}
+	t.mapBoxes(turn.forward(orMiddle(center, t.width, t.height)))
 }
 
 // mapBoxes moves the corners of the boxes by a matrix, in float32, and takes the smallest box around them.

@@ -21,8 +21,8 @@ type ToImage struct {
 func (ToImage) random() bool { return false }
 
 func (o ToImage) apply(c *canvas) error {
-	if c.log != nil && !c.tensor && o.V1 {
-		c.log.add("to_image", "v1", true)
+	if !c.tensor && o.V1 {
+		noteBy(c, "to_image", "v1", true)
 	} else if !c.tensor {
 		c.note("to_image")
 	}
@@ -67,12 +67,18 @@ func (c *canvas) fillGiven(fill Fill) any {
 	return fill
 }
 
-// fromMiddle returns a centre, nil for the image's middle, counted from that.
-func fromMiddle(center *[2]float64, w, h int) [2]float64 {
-	if center == nil {
-		return [2]float64{}
+// orMiddle returns a centre, or the image's middle for nil.
+func orMiddle(center *[2]float64, w, h int) [2]float64 {
+	if center != nil {
+		return *center
 	}
-	return [2]float64{center[0] - float64(w)*0.5, center[1] - float64(h)*0.5}
+	return [2]float64{float64(w) * 0.5, float64(h) * 0.5}
+}
+
+// fromMiddle is orMiddle, counted from the image's middle.
+func fromMiddle(center *[2]float64, w, h int) [2]float64 {
+	at, middle := orMiddle(center, w, h), orMiddle(nil, w, h)
+	return [2]float64{at[0] - middle[0], at[1] - middle[1]}
 }
 
 // expandedTensor returns the size of a result that holds a whole turned w × h tensor: torchvision's
