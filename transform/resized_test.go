@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -25,17 +24,11 @@ func TestResized(t *testing.T) {
 		{"train", 0, "a size of 0 pixels"},
 		{"eval", SizeMax, "size is 18725"},
 	} {
-		views := testenv.Must(ParseViews(c.text, Pillow13))(t)
-		got, err := views.Resized(c.size)
+		got, err := mustParseViews(t, c.text).Resized(c.size)
 		if err != nil {
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s with %d: %v", c.text, c.size, err)
-			}
-			continue
-		}
-		want, err := ParseViews(c.want, Pillow13)
-		if err != nil || got.String() != want.String() {
-			t.Errorf("%s with %d is %s, want %s (%v)", c.text, c.size, got, want, err)
+			testenv.Says(t, c, err, c.want)
+		} else if want := mustParseViews(t, c.want); got.String() != want.String() {
+			t.Errorf("%s with %d is %s, want %s", c.text, c.size, got, want)
 		}
 	}
 }
@@ -49,16 +42,11 @@ func TestFitted(t *testing.T) {
 		{"eval", "whose only size is that of a RandomResizedCrop"},
 		{`[{"op": "RandomResizedCrop", "size": 8}, {"op": "CenterCrop", "size": 4}]`, "whose only size is that of a RandomResizedCrop"},
 	} {
-		views := testenv.Must(ParseViews(c.text, Pillow13))(t)
-		got, err := views.Fitted(20, 30)
+		got, err := mustParseViews(t, c.text).Fitted(20, 30)
 		if err != nil {
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: %v", c.text, err)
-			}
-			continue
-		}
-		if want, err := ParseViews(c.want, Pillow13); err != nil || got.String() != want.String() {
-			t.Errorf("%s is %s, want %s (%v)", c.text, got, want, err)
+			testenv.Says(t, c.text, err, c.want)
+		} else if want := mustParseViews(t, c.want); got.String() != want.String() {
+			t.Errorf("%s is %s, want %s", c.text, got, want)
 		}
 	}
 }

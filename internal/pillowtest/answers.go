@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // Answers are Pillow's results for one test, in order. Tests without -short compare with Pillow itself. Quick tests
@@ -28,10 +30,7 @@ func Load(t testing.TB, path string, update bool) *Answers {
 	t.Helper()
 	a := &Answers{t: t, path: path, Live: update || !testing.Short() || runtime.GOARCH != "amd64"}
 	if !a.Live {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testenv.Must(os.ReadFile(path))(t)
 		a.want = strings.Fields(string(text))
 	}
 	t.Cleanup(func() {
@@ -40,9 +39,7 @@ func Load(t testing.TB, path string, update bool) *Answers {
 		case !a.Live && len(a.seen) != len(a.want):
 			t.Errorf("%d results, but %s has the checksums of %d: run this test with -update", len(a.seen), path, len(a.want))
 		case update:
-			if err := os.WriteFile(path, []byte(strings.Join(a.seen, "\n")+"\n"), 0o666); err != nil {
-				t.Error(err)
-			}
+			testenv.OK(t, os.WriteFile(path, []byte(strings.Join(a.seen, "\n")+"\n"), 0o666))
 		}
 	})
 	return a
@@ -75,20 +72,14 @@ func Output(t testing.TB, program string, update bool, modules ...string) []byte
 	t.Helper()
 	path := strings.TrimSuffix(program, ".py") + ".json"
 	if testing.Short() && !update {
-		out, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return testenv.Must(os.ReadFile(path))(t)
 	}
 	python, _ := Find(t, modules...)
 	out, err := exec.Command(python, "-W", "ignore", program).Output()
 	if err == nil && update {
 		err = os.WriteFile(path, out, 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return out
 }
 

@@ -54,17 +54,9 @@ func Start(t testing.TB) (in io.Writer, out *bufio.Reader, resampler string) {
 	python, resampler := Find(t)
 	cmd := exec.Command(python, "-W", "ignore", "testdata/pillow.py")
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := testenv.Must(cmd.StdinPipe())(t)
+	stdout := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.OK(t, cmd.Start())
 	t.Cleanup(func() { stdin.Close(); _ = cmd.Wait() })
 	return stdin, bufio.NewReaderSize(stdout, 1<<20), resampler
 }

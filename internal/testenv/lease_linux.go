@@ -11,10 +11,7 @@ import (
 // usually after 45 seconds. The test is skipped if the file system does not support leases.
 func Hold(t testing.TB, path string) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := Must(os.OpenFile(path, os.O_RDWR, 0))(t)
 	t.Cleanup(func() { f.Close() })
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		t.Skipf("needs a file system with leases: set TMPDIR to one (%v)", err)

@@ -32,8 +32,7 @@ func files(t testing.TB) map[string][]byte {
 		paths = append(paths, more...)
 	}
 	for _, path := range paths {
-		data := testenv.Must(os.ReadFile(path))(t)
-		all[filepath.Base(path)] = data
+		all[filepath.Base(path)] = testenv.Must(os.ReadFile(path))(t)
 	}
 	return all
 }
@@ -99,8 +98,7 @@ func TestSameAsFile(t *testing.T) {
 
 // noise makes a file whose coefficients are as large as can be, in a tile more than a row has.
 func noise(t testing.TB) []byte {
-	data := testenv.Must(os.ReadFile("testdata/noise.jpg"))(t)
-	return data
+	return testenv.Must(os.ReadFile("testdata/noise.jpg"))(t)
 }
 
 // TestAfterDamage checks that a file that ends within a tile leaves nothing for the next one.
@@ -123,9 +121,7 @@ func TestAfterDamage(t *testing.T) {
 // TestNoise checks that noise, one of [files], has patches, high bytes of DC differences, and rows of two tiles.
 func TestNoise(t *testing.T) {
 	e := NewEncoder(kernel.Active())
-	if _, _, err := e.Encode(nil, noise(t)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must2(e.Encode(nil, noise(t)))(t)
 	var patches, tiles int
 	high := false
 	for i := 0; i < len(e.entries); i += entryBytes {

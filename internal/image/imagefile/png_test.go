@@ -25,8 +25,7 @@ func imageData(t *testing.T, data []byte) (start, end int) {
 func inflated(t *testing.T, packed []byte) []byte {
 	t.Helper()
 	r := testenv.Must(zlib.NewReader(bytes.NewReader(packed)))(t)
-	raw := testenv.Must(io.ReadAll(r))(t)
-	return raw
+	return testenv.Must(io.ReadAll(r))(t)
 }
 
 func deflated(raw []byte) []byte {

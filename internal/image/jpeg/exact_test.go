@@ -306,7 +306,7 @@ func TestEveryRegion(t *testing.T) {
 	decoders := newDecoders()
 	regions := 0
 	for _, name := range []string{"baseline-2x2.jpg", "baseline-2x1.jpg", "baseline-1x2.jpg", "optimised-restart-2x2.jpg", "progressive-2x2.jpg", "baseline-3x2.jpg"} {
-		data := readFile(t, filepath.Join("testdata", "files", name))
+		data := golden(t, name)
 		index, config := testenv.Must2(decoders[0].AppendIndex(nil, data))(t)
 		full := testenv.Must(decodeRegion(decoders[0], data, nil, image.Rect(0, 0, config.Width, config.Height)))(t)
 		n := 0

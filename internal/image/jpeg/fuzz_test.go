@@ -5,7 +5,6 @@ import (
 	"image"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 	"unsafe"
@@ -63,7 +62,7 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 // FuzzBytes changes whole files.
 func FuzzBytes(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
-		data := readFile(f, filepath.Join("testdata", "files", name))
+		data := golden(f, name)
 		f.Add(data, uint64(1))
 		f.Add(append(data[:len(data)*3/4:len(data)*3/4], 0xff, markerEOI), uint64(2)) // which is repaired
 		for seed := range uint64(4) {
@@ -94,7 +93,7 @@ func segmentsOf(data []byte) (segments [][]byte) {
 func FuzzStructure(f *testing.F) {
 	var files [][]byte
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
-		files = append(files, readFile(f, filepath.Join("testdata", "files", name)))
+		files = append(files, golden(f, name))
 	}
 	rnd := rand.New(rand.NewPCG(8, 9))
 	for range 400 {

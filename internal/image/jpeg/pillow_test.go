@@ -75,6 +75,5 @@ func photographs(t testing.TB) []string {
 
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
-	data := testenv.Must(os.ReadFile(path))(t)
-	return data
+	return testenv.Must(os.ReadFile(path))(t)
 }

@@ -46,8 +46,7 @@ func testImage(w, h int, seed uint64) []byte {
 
 func mustNew(tb testing.TB, p Params, level kernel.Level) Codec {
 	tb.Helper()
-	c := testenv.Must(New(p, level))(tb)
-	return c
+	return testenv.Must(New(p, level))(tb)
 }
 
 // testRegions returns rectangles of a w×h image: all of it, its corners, and some drawn.

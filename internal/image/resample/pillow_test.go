@@ -33,17 +33,13 @@ func (p *pillow) ask(payload []byte, format string, args ...any) []byte {
 	p.t.Helper()
 	fmt.Fprintf(p.in, format+"\n", args...)
 	p.in.Write(payload)
-	if err := p.in.Flush(); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.OK(p.t, p.in.Flush())
 	var length int32
 	if err := binary.Read(p.r, binary.NativeEndian, &length); err != nil {
 		p.t.Fatalf("no answer to %q: %v", fmt.Sprintf(format, args...), err)
 	}
 	answer := make([]byte, length)
-	if _, err := io.ReadFull(p.r, answer); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(io.ReadFull(p.r, answer))(p.t)
 	return answer
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"image"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -20,9 +19,8 @@ func TestParseFilterRoundTrip(t *testing.T) {
 			t.Errorf("ParseFilter(%q) = %v, %v", f, got, err)
 		}
 	}
-	if _, err := ParseFilter("cubic"); err == nil || !strings.Contains(err.Error(), "bicubic") {
-		t.Errorf("ParseFilter(cubic) = %v, want an error that lists the names", err)
-	}
+	_, err := ParseFilter("cubic")
+	testenv.Says(t, "ParseFilter(cubic)", err, "bicubic")
 }
 
 func TestParseAlgorithmRoundTrip(t *testing.T) {
@@ -35,9 +33,8 @@ func TestParseAlgorithmRoundTrip(t *testing.T) {
 			t.Errorf("%q is written as %q and reads back as %v, %v", name, text, read, err)
 		}
 	}
-	if _, err := ParseAlgorithm("pillow-11"); err == nil || !strings.Contains(err.Error(), "pillow-12") {
-		t.Errorf("ParseAlgorithm(pillow-11) = %v, want an error that lists the names", err)
-	}
+	_, err := ParseAlgorithm("pillow-11")
+	testenv.Says(t, "ParseAlgorithm(pillow-11)", err, "pillow-12")
 }
 
 // TestVerticalFirst has the rule at its boundary; TestPillow shows that it is Pillow's.

@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the checksums of testdata anew, once Pillow has the same results")
@@ -80,12 +81,8 @@ func (p *pillow) ask(want, src *imagefile.RGB, question string) {
 	if !p.answers.Live {
 		return
 	}
-	if _, err := io.WriteString(p.in, question+"\n"); err != nil {
-		p.t.Fatal(err)
-	}
-	if _, err := p.in.Write(src.Pix); err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.Must(io.WriteString(p.in, question+"\n"))(p.t)
+	testenv.Must(p.in.Write(src.Pix))(p.t)
 	if _, err := io.ReadFull(p.r, want.Pix); err != nil {
 		p.t.Fatalf("no answer to %q: %v", question, err)
 	}
