@@ -178,10 +178,7 @@ func (m *maskSteps) render() (pix []byte, w, h int) {
 func (m *maskSteps) next(n int) []byte {
 	to := &m.scratch[m.used&1]
 	m.used++
-	if cap(*to) < n {
-		*to = make([]byte, n)
-	}
-	*to = (*to)[:n]
+	*to = slices.Grow((*to)[:0], n)[:n]
 	return *to
 }
 

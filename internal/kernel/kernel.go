@@ -51,10 +51,8 @@ func (l Level) String() string {
 
 // ParseLevel is the inverse of [Level.String].
 func ParseLevel(s string) (Level, error) {
-	for i, n := range names {
-		if s == n {
-			return Level(i), nil
-		}
+	if i := slices.Index(names[:], s); i >= 0 {
+		return Level(i), nil
 	}
 	return Generic, fmt.Errorf("kernel: unknown level %q, want one of %s", s, strings.Join(names[:], ", "))
 }

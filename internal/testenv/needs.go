@@ -1,5 +1,5 @@
-// Package testenv has helpers of tests. It finds the programs that tests compare with: a test without its program is skipped with the message
-// "needs PROGRAM: how to install it", which scripts/skipped.py lists at the end of make test.
+// Package testenv has helpers of tests. It finds the programs that tests compare with: a test without its program is skipped with
+// the message "needs PROGRAM: how to install it", which scripts/skipped.py lists at the end of make test.
 package testenv
 
 import (

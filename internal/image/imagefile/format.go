@@ -98,12 +98,7 @@ func unread(data []byte) string {
 
 // HasExtension reports whether an extension, in lower case and without its dot, is usual for a supported format.
 func HasExtension(extension string) bool {
-	for i := range formats {
-		if slices.Contains(formats[i].extensions, extension) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(formats[:], func(f format) bool { return slices.Contains(f.extensions, extension) })
 }
 
 func begins(data []byte, magic string) bool {
@@ -133,15 +128,8 @@ func (e *LimitError) Error() string {
 // IsUnsupported reports whether an image has a kind or a size that is not supported on purpose (an unknown format,
 // arithmetic coding, a decompression bomb, …), as opposed to a damaged one.
 func IsUnsupported(err error) bool {
-	if hasType[*UnsupportedError](err) || hasType[*LimitError](err) {
-		return true
-	}
-	for i := range formats {
-		if f := &formats[i]; f.unsupported != nil && f.unsupported(err) {
-			return true
-		}
-	}
-	return false
+	return hasType[*UnsupportedError](err) || hasType[*LimitError](err) ||
+		slices.ContainsFunc(formats[:], func(f format) bool { return f.unsupported != nil && f.unsupported(err) })
 }
 
 func hasType[E error](err error) bool {

@@ -257,9 +257,6 @@ func (d *Decoder) compareEntry(s *sequentialScan) error {
 	return nil
 }
 
-// indexStep chooses the distance of a row's entries: about 64 pixels. On average half of them are skipped.
-func (f *frame) indexStep() int { return 8 / f.hMax }
-
 // appendSequentialIndex decodes the whole scan and appends its index to dst.
 func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	var s sequentialScan
@@ -270,7 +267,7 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	if _, err := d.openScan(&s); err != nil {
 		return nil, err
 	}
-	step := d.indexStep()
+	step := 8 / d.hMax // from entry to entry about 64 pixels, of which half are skipped on average
 	start := len(dst)
 	dst = append(dst, indexVersion, byte(step))
 	dst = binary.LittleEndian.AppendUint32(dst, header)

@@ -172,8 +172,8 @@ func (d *Decoder) decodeScan() (s blockScan, err error) {
 		wide, high = c.blocksWide, c.blocksHigh
 	}
 	for mcu := range wide * high {
-		if d.restartInterval > 0 {
-			if err := d.beginMCU(&s, mcu); err != nil {
+		if d.restartInterval > 0 && mcu > 0 && mcu%d.restartInterval == 0 {
+			if err := d.nextSegment(&s); err != nil {
 				return s, err
 			}
 		}

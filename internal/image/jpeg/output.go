@@ -1,6 +1,9 @@
 package jpeg
 
-import "image"
+import (
+	"image"
+	"slices"
+)
 
 // An output is the caller's region, and the next row of it to write.
 type output struct {
@@ -163,9 +166,7 @@ func (ps *planes) prepare(f *frame, g *grid) {
 }
 
 func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n+n/4)
-	}
+	b = slices.Grow(b[:0], n)
 	return b[:cap(b)]
 }
 

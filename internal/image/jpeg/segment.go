@@ -72,14 +72,6 @@ func (d *Decoder) nextSegment(s *blockScan) error {
 	return d.truncated()
 }
 
-// beginMCU moves to the next restart segment if the MCU is its first.
-func (d *Decoder) beginMCU(s *blockScan, mcu int) error {
-	if d.restartInterval == 0 || mcu == 0 || mcu%d.restartInterval != 0 {
-		return nil
-	}
-	return d.nextSegment(s)
-}
-
 // endMCU notes the damage in an MCU.
 func (d *Decoder) endMCU(s *blockScan) {
 	if s.bits.overrun {

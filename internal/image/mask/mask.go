@@ -9,6 +9,7 @@ package mask
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -67,9 +68,7 @@ func (d *Decoder) Decode(stored []byte, width, height int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if cap(d.labels) < w*h {
-		d.labels = make([]byte, 0, w*h)
-	}
+	d.labels = slices.Grow(d.labels[:0], w*h)
 	labels, err := d.zstd.DecodeAll(stored[headerBytes:], d.labels[:0:w*h]) // never more than its capacity
 	if err == nil && len(labels) != w*h {
 		err = fmt.Errorf("it holds %d labels, and %d×%d pixels have %d", len(labels), w, h, w*h)

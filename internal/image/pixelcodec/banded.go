@@ -99,10 +99,7 @@ func (c *bandedCodec) seek(band int) error {
 		c.pending = body
 		return nil
 	}
-	if cap(c.band) < size {
-		c.band = make([]byte, size)
-	}
-	c.band = c.band[:size]
+	c.band = slices.Grow(c.band[:0], size)[:size]
 	c.packed = append(c.packed[:0], body...)
 	body = c.packed
 	if err := c.compress.expand(c.band, body); err != nil {
@@ -166,9 +163,7 @@ type lz4Compressor struct {
 }
 
 func (l *lz4Compressor) append(dst, src []byte) ([]byte, error) {
-	if need := lz4.CompressBlockBound(len(src)); cap(l.scratch) < need {
-		l.scratch = make([]byte, need)
-	}
+	l.scratch = slices.Grow(l.scratch[:0], lz4.CompressBlockBound(len(src)))
 	n, err := l.compressor.CompressBlock(src, l.scratch[:cap(l.scratch)])
 	if err != nil || n >= len(src) {
 		return dst, err

@@ -40,9 +40,7 @@ func newBitpack(b base) *bitpackCodec {
 
 func (c *bitpackCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	c.window.begin(c.withSlack(blob), h, r)
-	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
-		c.headers = make([]byte, need)
-	}
+	c.headers = slices.Grow(c.headers[:0], chunkHeaderBytes*h.chunks()+SlackBytes)
 	c.headers = c.headers[:cap(c.headers)]
 	return decodeRows(&c.window, &c.base, c, &t, r)
 }

@@ -3,6 +3,7 @@ package pixelcodec
 import (
 	"encoding/binary"
 	"image"
+	"slices"
 )
 
 // A pairReader decodes rows of one image two at a time, from a band's first.
@@ -87,12 +88,8 @@ type pairEncoder struct {
 
 func (e *pairEncoder) begin(k *kernels, rgb []byte, stride int, head header) {
 	e.kernels, e.rgb, e.stride, e.head = k, rgb, stride, head
-	n := head.chunks()
-	if cap(e.above) < 3*chunkColumns*n {
-		e.above = make([]byte, 3*chunkColumns*n)
-		e.residuals = make([]byte, chunkResiduals*n)
-	}
-	e.above, e.residuals = e.above[:3*chunkColumns*n], e.residuals[:chunkResiduals*n]
+	above, residuals := 3*chunkColumns*head.chunks(), chunkResiduals*head.chunks()
+	e.above, e.residuals = slices.Grow(e.above[:0], above)[:above], slices.Grow(e.residuals[:0], residuals)[:residuals]
 }
 
 // pair returns the residuals of rows y and y+1, valid until the next call. first is true at the start of a band. An odd

@@ -230,10 +230,8 @@ func (b *base) withSlack(blob []byte) []byte {
 	if cap(blob)-len(blob) >= SlackBytes {
 		return blob
 	}
-	if need := len(blob) + SlackBytes; cap(b.padded) < need {
-		b.padded = make([]byte, need+need/4)
-	}
-	return b.padded[:copy(b.padded[:cap(b.padded)], blob)]
+	b.padded = append(slices.Grow(b.padded[:0], len(blob)+SlackBytes), blob...)
+	return b.padded
 }
 
 // open reads the header of a blob, and checks its codec and r.

@@ -1,5 +1,7 @@
 package pixelcodec
 
+import "slices"
+
 // Geometry of a chunk: 32 columns of two rows of three planes. Each plane has four groups of 8 columns by 2 rows.
 const (
 	chunkColumns     = 32
@@ -93,8 +95,5 @@ const planeSlack = 64
 func (p *rowPair) resize(chunks int) {
 	p.stride = chunks * chunkColumns
 	need := 3*p.stride + planeSlack
-	if cap(p.top) < need {
-		p.top, p.bottom = make([]byte, need), make([]byte, need)
-	}
-	p.top, p.bottom = p.top[:need], p.bottom[:need]
+	p.top, p.bottom = slices.Grow(p.top[:0], need)[:need], slices.Grow(p.bottom[:0], need)[:need]
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +33,7 @@ const (
 var algorithmNames = [...]string{"pillow-13", "pillow-12"}
 
 // Algorithms returns the names that [ParseAlgorithm] reads, the default first.
-func Algorithms() []string { return append([]string(nil), algorithmNames[:]...) }
+func Algorithms() []string { return slices.Clone(algorithmNames[:]) }
 
 // String returns the algorithm's name for users: "pillow-13".
 func (a Algorithm) String() string {
@@ -44,10 +45,8 @@ func (a Algorithm) String() string {
 
 // ParseAlgorithm is the inverse of [Algorithm.String].
 func ParseAlgorithm(name string) (Algorithm, error) {
-	for i, n := range algorithmNames {
-		if n == name {
-			return Algorithm(i), nil
-		}
+	if i := slices.Index(algorithmNames[:], name); i >= 0 {
+		return Algorithm(i), nil
 	}
 	return 0, fmt.Errorf("resample: unknown resampler %q, want one of %s", name, strings.Join(algorithmNames[:], ", "))
 }

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
@@ -64,10 +65,8 @@ func (f Filter) String() string {
 
 // ParseFilter is the inverse of [Filter.String] for Pillow's filters.
 func ParseFilter(name string) (Filter, error) {
-	for i, n := range filterNames[:Lanczos+1] {
-		if n == name {
-			return Filter(i), nil
-		}
+	if i := slices.Index(filterNames[:Lanczos+1], name); i >= 0 {
+		return Filter(i), nil
 	}
 	return 0, fmt.Errorf("resample: unknown interpolation %q, want one of %v", name, filterNames[:Lanczos+1])
 }
@@ -88,11 +87,8 @@ const (
 
 // String returns "NHWC" or "NCHW".
 func (l Layout) String() string {
-	switch l {
-	case NHWC:
-		return "NHWC"
-	case NCHW:
-		return "NCHW"
+	if l <= NCHW {
+		return [...]string{"NHWC", "NCHW"}[l]
 	}
 	return fmt.Sprintf("resample.Layout(%d)", uint8(l))
 }
@@ -246,10 +242,5 @@ type scratch struct {
 	mirrored []byte  // one row of a copy
 }
 
-// grown returns s with length n, reallocated only when it must grow. The contents are unspecified.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n+n/4)[:n]
-	}
-	return s[:n]
-}
+// grown returns s with length n. The contents are unspecified.
+func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

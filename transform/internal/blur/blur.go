@@ -15,6 +15,8 @@
 package blur
 
 import (
+	"slices"
+
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
@@ -39,10 +41,7 @@ const vectorMax = 64
 // grown returns memory for n elements, with room for the kernels' accesses behind them.
 func grown[T any](s []T, n int) []T {
 	n += imagefile.SlackBytes
-	if cap(s) < n {
-		return make([]T, n+n/4)[:n]
-	}
-	return s[:n]
+	return slices.Grow(s[:0], n)[:n]
 }
 
 // extend repeats the first and the last of n pixels, which begin at pixel margin of line, margin times each.

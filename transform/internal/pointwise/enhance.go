@@ -1,6 +1,10 @@
 package pointwise
 
-import "github.com/imgfeed/imgfeed/internal/libm"
+import (
+	"slices"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
+)
 
 // Enhancements are blends of an image with a degenerate one by a factor: 0 gives the degenerate one, 1 the image, more goes beyond.
 
@@ -132,10 +136,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64) {
 
 // Start returns an image times a weight as the first sums, in memory if that is large enough.
 func Start(memory []float32, pix []byte, weight float32) []float32 {
-	if cap(memory) < len(pix) {
-		memory = make([]float32, len(pix)+len(pix)/4)
-	}
-	sums := memory[:len(pix)]
+	sums := slices.Grow(memory[:0], len(pix))[:len(pix)]
 	for i, v := range pix {
 		sums[i] = float32(weight * float32(v))
 	}
