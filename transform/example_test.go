@@ -10,7 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// gradient is a PNG file of 500 × 375 pixels, as someone may have on disk.
+// gradient returns a PNG file of 500 × 375 pixels.
 func gradient() []byte {
 	m := image.NewNRGBA(image.Rect(0, 0, 500, 375))
 	for y := range 375 {

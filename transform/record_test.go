@@ -63,8 +63,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the
-// images of the folder IMGFEED_TEST_IMAGES, or makes them; IMGFEED_TEST_DRAWS says how many draws.
+// TestRecordsAreTorchvisions replays records with torchvision on Pillow's images, and compares every bit. The images are those of
+// the folder IMGFEED_TEST_IMAGES, or made here; IMGFEED_TEST_DRAWS is the number of draws of each.
 func TestRecordsAreTorchvisions(t *testing.T) {
 	var result struct {
 		Compared, Identical   int

@@ -3,10 +3,10 @@ package coefficients
 // Tables of the vector kernels' byte look-ups; the index 128 gives zero.
 const noByte = 128
 
-// A spreadTable has the source indices of 16 bytes, and the number of source bytes.
+// A spreadTable says which bytes of a source spread to 16 bytes, and how many they are.
 type spreadTable struct {
-	from  [16]uint8
-	bytes int
+	indices [16]uint8 // of the source
+	bytes   int       // of the source
 }
 
 // spreadWords spreads words to the set bits of an eight-bit mask.
@@ -14,9 +14,9 @@ var spreadWords = func() (t [256]spreadTable) {
 	for mask := range t {
 		s := &t[mask]
 		for bit := range 8 {
-			s.from[2*bit], s.from[2*bit+1] = noByte, noByte
+			s.indices[2*bit], s.indices[2*bit+1] = noByte, noByte
 			if mask>>bit&1 != 0 {
-				s.from[2*bit], s.from[2*bit+1] = uint8(s.bytes), uint8(s.bytes+1)
+				s.indices[2*bit], s.indices[2*bit+1] = uint8(s.bytes), uint8(s.bytes+1)
 				s.bytes += 2
 			}
 		}
@@ -32,12 +32,12 @@ var planesOfTwo = func() (t [64]spreadTable) {
 		for chunk := range 2 {
 			w := widths>>(3*chunk)&7 + 1
 			for bit := range 8 {
-				s.from[8*chunk+bit] = noByte
+				s.indices[8*chunk+bit] = noByte
 				if bit < w-1 {
-					s.from[8*chunk+bit] = uint8(s.bytes + w - 1 - bit)
+					s.indices[8*chunk+bit] = uint8(s.bytes + w - 1 - bit)
 				}
 			}
-			s.from[8*chunk+7] = uint8(s.bytes)
+			s.indices[8*chunk+7] = uint8(s.bytes)
 			s.bytes += w
 		}
 	}

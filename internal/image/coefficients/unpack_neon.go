@@ -23,9 +23,9 @@ func spreadNEON(masks []pairMasks, codes, cells []byte) {
 		present := presences[codes[i]]
 		low, high := &spreadWords[present&255], &spreadWords[present>>8]
 		out := unsafe.Pointer(&masks[i])
-		StoreLane(TakeLane(LoadLane(in), LoadLane(unsafe.Pointer(&low.from))), out)
+		StoreLane(TakeLane(LoadLane(in), LoadLane(unsafe.Pointer(&low.indices))), out)
 		in = unsafe.Add(in, low.bytes)
-		StoreLane(TakeLane(LoadLane(in), LoadLane(unsafe.Pointer(&high.from))), unsafe.Add(out, 16))
+		StoreLane(TakeLane(LoadLane(in), LoadLane(unsafe.Pointer(&high.indices))), unsafe.Add(out, 16))
 		in = unsafe.Add(in, high.bytes)
 	}
 	Leave()
@@ -44,12 +44,12 @@ func unpackNEON(values, widths, planes []byte, more int8) {
 			next := unsafe.Add(in, a.bytes)
 			var v Bytes
 			if Count == 1 {
-				v = TakeLanes(in, in, unsafe.Pointer(&a.from), unsafe.Pointer(&a.from))
+				v = TakeLanes(in, in, unsafe.Pointer(&a.indices), unsafe.Pointer(&a.indices))
 				in = next
 			} else {
 				b := &planesOfTwo[all&63]
 				all >>= 6
-				v = TakeLanes(in, next, unsafe.Pointer(&a.from), unsafe.Pointer(&b.from))
+				v = TakeLanes(in, next, unsafe.Pointer(&a.indices), unsafe.Pointer(&b.indices))
 				in = unsafe.Add(next, b.bytes)
 			}
 			x := v.ReshapeToUint64s()

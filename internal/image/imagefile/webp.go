@@ -63,7 +63,7 @@ func decodeWebP(dst *RGB, config image.Config, data []byte) error {
 
 // Layout of an extended file and of a frame (RFC 9649, section 2.7).
 const (
-	webpFlagsAt    = 20   // flags, three reserved bytes, canvas
+	webpFlagsAt    = 20   // the flags, before three reserved bytes and the canvas
 	webpCanvasAt   = 24   // width less one and height less one, three bytes each
 	webpImageAt    = 30   // the chunks after VP8X
 	webpAlpha      = 0x10 // flag: the next image has a chunk of alpha

@@ -30,8 +30,8 @@ func (k *coefficients) release() {
 	}
 }
 
-// prepareCoefficients makes room for the blocks of all components, zeroed. It first refuses a file with less than a bit
-// for each block, so that a few bytes cannot request much memory.
+// prepareCoefficients allocates zeroed blocks for all components. It first refuses a file with less than one bit per
+// block, so that a few bytes cannot claim much memory.
 func (d *Decoder) prepareCoefficients() error {
 	k, quads, blocks := &d.coefs, 0, d.blockCount()
 	for i := range d.components {

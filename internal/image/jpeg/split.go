@@ -90,8 +90,8 @@ func segments(data []byte) iter.Seq2[byte, [2]int] {
 	}
 }
 
-// AppendSplit appends the two parts of ReadCoefficients' last file to header and rest. ReadCoefficients must have
-// succeeded, and the file must be unchanged.
+// AppendSplit appends the two parts of the file that ReadCoefficients read last to header and rest. That call must have
+// succeeded, and the file must not have changed since.
 func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, err error) {
 	if d.parts == nil || d.parts.data == nil {
 		panic("jpeg: AppendSplit without a successful ReadCoefficients before")

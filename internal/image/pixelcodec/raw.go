@@ -23,7 +23,7 @@ func (c *rawCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
 	return dst, nil
 }
 
-// decode writes the pixels of r: by a copy if possible, otherwise through planes.
+// decode copies the pixels of r if possible, and otherwise converts them by way of planes.
 func (c *rawCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	if want := headerBytes + 3*h.width*h.height; len(blob) != want {
 		return &FormatError{Offset: len(blob), Msg: "the length is not what the width and height ask for"}

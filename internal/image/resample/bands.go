@@ -44,7 +44,7 @@ type bandPlan struct {
 	bases      []int32
 	taps       unsafe.Pointer
 	tapPairs   int // pairs of taps in each window of the horizontal pass
-	rowPairs   int // pairs of entries per output row in the vertical pass's table
+	rowPairs   int // row pairs in each window of the vertical pass
 	tailStride int // bytes between the rows of a vertical pass that comes first
 	horizontal horizontalKernel
 }

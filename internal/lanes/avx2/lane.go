@@ -56,5 +56,5 @@ var zeros [16]uint8
 // ZeroLane returns a lane of zeros. It loads them: Lane{} may become a copy by an instruction of SSE.
 func ZeroLane() Lane { return LoadLane(unsafe.Pointer(&zeros)) }
 
-// OnesOfLane has a bit for each nonzero byte.
+// OnesOfLane returns a mask with a bit for each nonzero byte.
 func OnesOfLane(v Lane) uint64 { return uint64(^v.Equal(ZeroLane()).ToBits()) }

@@ -8,10 +8,10 @@ import (
 )
 
 // threefold repeats each byte three times, and together are ConcatPermute's indices into two channels; entry v is for
-// the vth vector of pixels. blue and blues are the third channel's indices and mask.
+// the vth vector of pixels. blue and blueMask are the third channel's indices and its bytes.
 var (
 	threefold, together, blue [3][64]uint8
-	blues                     [3]uint64
+	blueMask                  [3]uint64
 )
 
 func init() {
@@ -26,7 +26,7 @@ func init() {
 				together[v][i] = uint8(64 + at/3)
 			default:
 				blue[v][i] = uint8(at / 3)
-				blues[v] |= 1 << i
+				blueMask[v] |= 1 << i
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 
 func joined(r, g, b Bytes, v int) Bytes {
 	third := b.Permute(archsimd.LoadUint8x64Array(&blue[v]))
-	return third.IfElse(archsimd.Mask8x64FromBits(blues[v]), r.ConcatPermute(g, archsimd.LoadUint8x64Array(&together[v])))
+	return third.IfElse(archsimd.Mask8x64FromBits(blueMask[v]), r.ConcatPermute(g, archsimd.LoadUint8x64Array(&together[v])))
 }
 
 // FillTable converts a table of 256 bytes for Replace.

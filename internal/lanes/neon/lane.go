@@ -57,7 +57,7 @@ func JoinLanes(a, b Lane) (lo, hi Lane) {
 // ZeroLane returns a lane of zeros.
 func ZeroLane() Lane { return Lane{} }
 
-// OnesOfLane has a bit for each nonzero byte.
+// OnesOfLane returns a mask with a bit for each nonzero byte.
 func OnesOfLane(v Lane) uint64 {
 	const bit, all = 0x8040201008040201, 0x0101010101010101 // bit i of byte i, and their sum in the top byte
 	x := v.NotEqual(ZeroLane()).ToInt8x16().ToBits().ReshapeToUint64s()

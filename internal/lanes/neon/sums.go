@@ -94,7 +94,7 @@ func upperWords(x, y Dwords) archsimd.Uint16x8 {
 	return x.ToBits().ReshapeToUint16s().ConcatOdd(y.ToBits().ReshapeToUint16s())
 }
 
-// clip clips the upper words of sums to bytes, in the vector's lower half.
+// clip rounds the upper words of sums down to whole numbers, and saturates them to bytes, in the vector's lower half.
 func clip(upper archsimd.Uint16x8) archsimd.Uint8x16 {
 	return upper.BitsToInt16().ShiftAllRight(22 - 16).SaturateToUint8()
 }
