@@ -88,7 +88,6 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 	return nil
 }
 
-// resize resizes the image to w × h.
 func (c *canvas) resize(w, h int, method resizing) error {
 	if c.log != nil && c.tensor && method.plain {
 		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter, "antialias", false)

@@ -225,7 +225,6 @@ func (e *Engine) pixelsOf(from *imagefile.RGB, r image.Rectangle) (pix []byte, s
 	return e.region.Pix, r.Dx() * 3, err
 }
 
-// decode decodes region r of the stored image.
 func (e *Engine) decode(to *imagefile.RGB, r image.Rectangle) error {
 	to.Resize(r.Dx(), r.Dy())
 	started := time.Now()

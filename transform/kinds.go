@@ -38,7 +38,6 @@ type kind struct {
 	low, high float64 // bounds where the parameter declares no range
 }
 
-// whole reports whether the numbers are whole.
 func (k *kind) whole() bool { return strings.Contains(k.of, "whole") }
 
 // kindOf returns the kind of a field: the one its tag names, or the one of its type.
@@ -135,7 +134,6 @@ func readValue(want string) func(d *parameter, raw json.RawMessage, p *parameter
 
 func unchecked(*parameter, reflect.Value) error { return nil }
 
-// readNumbers sets a field of numbers.
 func (d *parameter) readNumbers(raw json.RawMessage, field reflect.Value) error {
 	k := &d.kind
 	list, single := make([]float64, 1), !bytes.HasPrefix(raw, []byte("["))
@@ -191,7 +189,6 @@ func setNumbers(field reflect.Value, list []float64, repeated bool) {
 	}
 }
 
-// numbersOf returns the numbers of a field.
 func numbersOf(field reflect.Value) (list []float64) {
 	switch field.Kind() {
 	case reflect.Float64:

@@ -83,7 +83,6 @@ func operations() []listedOp {
 // NameOf returns an operation's name, which is torchvision's.
 func NameOf(op Op) string { return reflect.TypeOf(op).Name() }
 
-// operationNames returns the names in the list's order.
 func operationNames() []string {
 	var names []string
 	for _, listed := range operations() {

@@ -106,7 +106,6 @@ func (p *parameters) parseOp(raw json.RawMessage) (name string, op Op, err error
 	return name, op, err
 }
 
-// listString returns operations as a JSON list.
 func listString(ops []Op) string {
 	texts := make([]string, len(ops))
 	for i, op := range ops {

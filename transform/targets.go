@@ -56,7 +56,6 @@ func checkTargets(ops []Op, boxes, mask bool) error {
 	return nil
 }
 
-// heldBy returns the operations that one holds.
 func heldBy(op Op) []Op {
 	switch o := op.(type) {
 	case RandomApply:

@@ -7,7 +7,6 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// apply augments an image.
 func (p *timmPlan) apply(c *canvas) error {
 	if p.width > 0 {
 		return p.applyMix(c)

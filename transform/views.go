@@ -205,7 +205,6 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 	return nil
 }
 
-// open starts on a source and returns its size.
 func (e *Engine) open(src Source) (w, h int, err error) {
 	started := time.Now()
 	w, h, err = e.stored.open(src)

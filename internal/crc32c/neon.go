@@ -8,7 +8,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// checksumOf returns the checksum function for a level.
 func checksumOf(level kernel.Level) func([]byte) uint32 {
 	if level == kernel.NEON && cpu.ARM64.HasCRC32 && cpu.ARM64.HasPMULL {
 		return checksumStretches

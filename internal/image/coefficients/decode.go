@@ -134,7 +134,6 @@ func (d *Decoder) Batch(quads []*jpeg.Quad, extents []uint8) error {
 	return nil
 }
 
-// errTile reports an error in the tile of the next batch.
 func (d *Decoder) errTile(reason string) error {
 	tile := d.row*d.tiles + d.next/tileBatches
 	return d.formatError(d.offsets[tile], "tile %d of MCU row %d: %s", d.next/tileBatches, d.row, reason)

@@ -98,7 +98,6 @@ func (e *Encoder) addBatch(_, x int, quads []*jpeg.Quad, extents []uint8) {
 	}
 }
 
-// addQuad adds a quad's coefficients.
 func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 	t := &e.tile
 	t.dcs = append(t.dcs, [4]int16{q[0], q[8], q[16], q[24]})
@@ -167,7 +166,6 @@ func (e *Encoder) patch(at byte, v int16) int16 {
 	return rest
 }
 
-// endTile writes the tile.
 func (e *Encoder) endTile() {
 	t := &e.tile
 	quads := len(t.dcs)
@@ -211,7 +209,6 @@ func (e *Encoder) endTile() {
 	t.clear()
 }
 
-// clear empties the parts.
 func (t *tileParts) clear() {
 	t.codes, t.cells, t.patches, t.dcs, t.firsts, t.values = t.codes[:0], t.cells[:0], t.patches[:0], t.dcs[:0], t.firsts[:0], t.values[:0]
 }

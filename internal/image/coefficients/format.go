@@ -49,7 +49,6 @@ func (e *FormatError) Error() string {
 // 16·x + 8·y + 4·c + b is row y of the pair and column 2x+c of block b. Bits of the first cell are never set.
 type pairMasks [4]uint64
 
-// count returns the number of bits.
 func (m *pairMasks) count() int {
 	return bits.OnesCount64(m[0]) + bits.OnesCount64(m[1]) + bits.OnesCount64(m[2]) + bits.OnesCount64(m[3])
 }

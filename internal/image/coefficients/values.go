@@ -19,7 +19,6 @@ const (
 
 func bundles(values int) int { return (values + bundleValues - 1) / bundleValues }
 
-// bundleWidths returns the widths of a bundle.
 func bundleWidths(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
 // planesBytes is the size of a complete bundle's planes.

@@ -192,7 +192,6 @@ func decodeBMP(dst *RGB, _ image.Config, data []byte) error {
 	return nil
 }
 
-// decodeRow writes a row's pixels.
 func (b *bitmap) decodeRow(row, data []byte, palette *[256][3]byte) {
 	shifts := [3]int{}
 	for c, mask := range b.masks {

@@ -118,7 +118,6 @@ func (d *Decoder) decodeWhole(data []byte) error {
 	return f.decode(&d.whole, config, data)
 }
 
-// named adds the format to an error.
 func named(f Format, err error) error {
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		return fmt.Errorf("%v: the file is cut short", f)

@@ -98,7 +98,6 @@ func gifBytesMin(_ image.Config, data []byte) int {
 	return frame.box.Dx() * frame.box.Dy() / codesMax * codeBits / 8
 }
 
-// gifFirst finds the first frame.
 func gifFirst(data []byte) (frame gifFrame, err error) {
 	const headerBytes, descriptorBytes = 13, 10
 	if len(data) < headerBytes {

@@ -23,7 +23,6 @@ const lowCount = 10
 // pixels at 4:2:0. It releases larger buffers, so that one huge image does not permanently occupy memory.
 const quadsKept = 100_000
 
-// release releases unusually large buffers.
 func (k *coefficients) release() {
 	if cap(k.quads) > quadsKept {
 		k.quads, k.extent = nil, nil
@@ -57,7 +56,6 @@ func (d *Decoder) prepareCoefficients() error {
 	return nil
 }
 
-// blockCount returns the number of blocks of all components.
 func (f *frame) blockCount() (blocks int) {
 	for i := range f.components {
 		blocks += f.components[i].blocksWide * f.components[i].blocksHigh
@@ -217,7 +215,6 @@ func (d *Decoder) decodeMCU(s *blockScan, mcu, wide int) {
 	}
 }
 
-// decodeBlock decodes the scan's part of one block.
 func (d *Decoder) decodeBlock(s *blockScan, i, q, lane int) {
 	h, k := &d.scanHeader, &d.coefs
 	block := k.quads[q].quad[lane*8:]

@@ -76,7 +76,6 @@ func (c *component) nearAndFar(y int) (near, far int) {
 	return near, max(0, min(far, c.height-1))
 }
 
-// convertRow converts rows of components to RGB.
 func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 	switch model {
 	case colorGray:

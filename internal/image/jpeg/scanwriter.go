@@ -33,7 +33,6 @@ const (
 func (e valueEntry) code() uint64   { return uint64(e & (1<<valueBits - 1)) }
 func (e valueEntry) length() uint64 { return uint64(e >> valueBits & 31) }
 
-// build assigns the codes, by annex C.2. A repeated symbol has its first code.
 func (t *codeTable) build(spec *huffmanSpec) {
 	for i := range t {
 		t[i] = noCode

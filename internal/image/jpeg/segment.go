@@ -127,7 +127,6 @@ func (r *safeReader) need(count int) {
 	}
 }
 
-// drop consumes count bits.
 func (r *safeReader) drop(count int) {
 	r.buf <<= count
 	if r.n -= count; r.n < 0 {

@@ -145,7 +145,6 @@ func (d *Decoder) scanError(s *sequentialScan, valid bool) error {
 	return formatError(offset, "entropy-coded data end in MCU %d of %d", s.mcu, d.mcusWide*d.mcusHigh)
 }
 
-// skip moves over n MCUs.
 func (d *Decoder) skip(s *sequentialScan, n int) error {
 	for n > 0 {
 		if err := d.restart(s); err != nil {

@@ -138,12 +138,10 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 	return header, buffer.Bytes(), err
 }
 
-// errRest is the error of a damaged rest.
 func errRest(reason string) error {
 	return formatError(0, "the rest of the file is damaged: %s", reason)
 }
 
-// inflateRest returns the rest inflated.
 func (p *parts) inflateRest(rest []byte) ([]byte, error) {
 	source := bytes.NewReader(rest)
 	if p.inflate == nil {
@@ -240,7 +238,6 @@ func (d *Decoder) parseJoined(data []byte) error {
 	return nil
 }
 
-// writeScan writes all of the source's coefficients.
 func (d *Decoder) writeScan(w *scanWriter, pad uint64) error {
 	l := d.Layout()
 	for y, mcu := 0, 0; y < l.MCUsHigh; y++ {

@@ -153,7 +153,6 @@ func (h header) append(dst []byte) []byte {
 	return append(dst, byte(h.bandLog), byte(h.codec), 0, 0)
 }
 
-// bands returns the number of bands of the image.
 func (h header) bands() int { return (h.height + 1<<h.bandLog - 1) >> h.bandLog }
 
 // chunks returns the number of chunks of 32 columns in a row.
@@ -219,10 +218,7 @@ func (b *base) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) err
 	return b.decoder.decode(t, blob, h, r)
 }
 
-// Params returns the codec's settings, with the defaults filled in.
-func (b *base) Params() Params { return b.params }
-
-// NonTemporal lets outputs bypass the caches.
+func (b *base) Params() Params      { return b.params }
 func (b *base) NonTemporal(on bool) { b.nonTemporal = on }
 
 // withSlack returns blob with SlackBytes of capacity behind it.

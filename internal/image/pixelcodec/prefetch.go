@@ -20,7 +20,6 @@ func (p *prefetcher) begin(steps int) {
 	p.step = (len(p.memory)/max(steps, 1) + cacheLine) &^ (cacheLine - 1)
 }
 
-// fetch does one step.
 func (p *prefetcher) fetch() { kernel.Prefetch(p.take()) }
 
 // take returns the memory of one step.

@@ -54,7 +54,6 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 // MarshalText returns the name, for flags.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads a name.
 func (a *Algorithm) UnmarshalText(name []byte) (err error) {
 	*a, err = ParseAlgorithm(string(name))
 	return err

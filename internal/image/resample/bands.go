@@ -169,7 +169,6 @@ func (r *Resampler) finishRow(dst Output, y int, direct bool) {
 	}
 }
 
-// ringRow returns the address of row pair i in the ring.
 func (p *bandPlan) ringRow(i int) unsafe.Pointer {
 	return unsafe.Add(p.ring, (i&p.ringMask)*p.ringStride)
 }

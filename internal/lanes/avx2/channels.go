@@ -20,10 +20,7 @@ type ByteMask = archsimd.Mask8x32
 // LoadMask loads a mask: bytes of all ones or all zeros.
 func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x32Array((*[32]int8)(p)).ToMask() }
 
-// Trunc rounds towards zero.
 func Trunc(v Doubles) Doubles { return v.Trunc() }
-
-// Floor rounds down.
 func Floor(v Doubles) Doubles { return v.Floor() }
 
 // channelOf extracts channels from pixels: entry [c][v] has the index of each byte of channel c in vector v.

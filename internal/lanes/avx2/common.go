@@ -13,28 +13,31 @@ type (
 	Bytes  = archsimd.Uint8x32
 	Words  = archsimd.Int16x16
 	Dwords = archsimd.Int32x8
+
+	Floats  = archsimd.Float32x8 // four float32 for each lane
+	Doubles = archsimd.Float64x4 // two float64 for each lane
 )
 
-// LoadWords loads a vector of words.
-func LoadWords(p unsafe.Pointer) Words { return archsimd.LoadInt16x16Array((*[16]int16)(p)) }
+// Loading, storing, repeating a number, and other types for the same bits.
 
-// StoreWords stores a vector of words.
-func StoreWords(v Words, p unsafe.Pointer) { v.StoreArray((*[16]int16)(p)) }
-
-func BroadcastWords(x int16) Words { return archsimd.BroadcastInt16x16(x) }
-
-func BroadcastDwords(x int32) Dwords { return archsimd.BroadcastInt32x8(x) }
+func Load(p unsafe.Pointer) Bytes              { return archsimd.LoadUint8x32Array((*[32]uint8)(p)) }
+func LoadWords(p unsafe.Pointer) Words         { return archsimd.LoadInt16x16Array((*[16]int16)(p)) }
+func LoadDwords(p unsafe.Pointer) Dwords       { return archsimd.LoadInt32x8Array((*[8]int32)(p)) }
+func LoadFloats(p unsafe.Pointer) Floats       { return archsimd.LoadFloat32x8Array((*[8]float32)(p)) }
+func Store(v Bytes, p unsafe.Pointer)          { v.StoreArray((*[32]uint8)(p)) }
+func StoreWords(v Words, p unsafe.Pointer)     { v.StoreArray((*[16]int16)(p)) }
+func StoreDwords(v Dwords, p unsafe.Pointer)   { v.StoreArray((*[8]int32)(p)) }
+func StoreFloats(v Floats, p unsafe.Pointer)   { v.StoreArray((*[8]float32)(p)) }
+func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[4]float64)(p)) }
+func BroadcastBytes(x uint8) Bytes             { return archsimd.BroadcastUint8x32(x) }
+func BroadcastWords(x int16) Words             { return archsimd.BroadcastInt16x16(x) }
+func BroadcastDwords(x int32) Dwords           { return archsimd.BroadcastInt32x8(x) }
+func ToBytes(v Words) Bytes                    { return v.ToBits().ReshapeToUint8s() }
+func ToWords(v Bytes) Words                    { return v.ReshapeToUint16s().BitsToInt16() }
+func FloatBits(v Floats) Dwords                { return v.ToBits().BitsToInt32() }
 
 // ToByteRange saturates words to 0..255.
 func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
-
-// Load loads a vector of bytes.
-func Load(p unsafe.Pointer) Bytes { return archsimd.LoadUint8x32Array((*[32]uint8)(p)) }
-
-// Store stores a vector of bytes.
-func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[32]uint8)(p)) }
-
-func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x32(x) }
 
 // EvenBytes returns every second byte, beginning with the first, as words, and OddBytes the others. PairBytes is the
 // inverse.
@@ -48,9 +51,6 @@ func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16()
 // HalfOf returns the upper halves of bytes. The bits above them are undefined.
 func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
 
-// ToBytes returns words as bytes.
-func ToBytes(v Words) Bytes { return v.ToBits().ReshapeToUint8s() }
-
 // FourChannel returns channel c of fours.
 func FourChannel(v Bytes, c int) Dwords {
 	return Take(v, Load(unsafe.Pointer(&fourDwords[c]))).ReshapeToUint32s().BitsToInt32()
@@ -61,24 +61,6 @@ func BroadcastPair(x int32) Words {
 	return BroadcastDwords(x).ToBits().ReshapeToUint16s().BitsToInt16()
 }
 
-// LoadDwords loads a vector of dwords.
-func LoadDwords(p unsafe.Pointer) Dwords { return archsimd.LoadInt32x8Array((*[8]int32)(p)) }
-
-// StoreDwords stores a vector of dwords.
-func StoreDwords(v Dwords, p unsafe.Pointer) { v.StoreArray((*[8]int32)(p)) }
-
-// ToWords returns bytes as words.
-func ToWords(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16() }
-
-// Floats has four float32 for each lane.
-type Floats = archsimd.Float32x8
-
-// LoadFloats loads a vector of float32.
-func LoadFloats(p unsafe.Pointer) Floats { return archsimd.LoadFloat32x8Array((*[8]float32)(p)) }
-
-// StoreFloats stores a vector of float32.
-func StoreFloats(v Floats, p unsafe.Pointer) { v.StoreArray((*[8]float32)(p)) }
-
 // BroadcastFloat loads a float32 into all elements, by its bits: for a scalar the compiler would use SSE instructions.
 func BroadcastFloat(p *float32) Floats {
 	return BroadcastDwords(*(*int32)(unsafe.Pointer(p))).ToBits().BitsToFloat32()
@@ -87,17 +69,8 @@ func BroadcastFloat(p *float32) Floats {
 // ToFloats converts dwords, the pairs of words of v, to float32.
 func ToFloats(v Words) Floats { return v.ToBits().ReshapeToUint32s().BitsToInt32().ConvertToFloat32() }
 
-// FloatBits returns the bits.
-func FloatBits(v Floats) Dwords { return v.ToBits().BitsToInt32() }
-
 // LowWords returns the lower halves of the dwords of lo and hi, by lane.
 func LowWords(lo, hi Dwords) Words { return HighWords(lo.ShiftAllLeft(16), hi.ShiftAllLeft(16)) }
-
-// Doubles has two float64 for each lane.
-type Doubles = archsimd.Float64x4
-
-// StoreDoubles stores a vector of float64.
-func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[4]float64)(p)) }
 
 // Negative returns bytes of ones for negative bytes of v, and zeros for others.
 func Negative(v Bytes) Bytes {
@@ -133,7 +106,6 @@ func PickBytes(v, indices, bits Bytes) Doubles {
 	return Take(v, indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
 }
 
-// Abs clears the signs.
 func Abs(v Doubles) Doubles {
 	return v.ToBits().AndNot(archsimd.BroadcastUint64x4(1 << 63)).BitsToFloat64()
 }

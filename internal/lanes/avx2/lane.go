@@ -17,7 +17,6 @@ func LoadHalfLane(p unsafe.Pointer) Lane {
 	return archsimd.Uint64x2{}.SetElem(0, *(*uint64)(p)).ReshapeToUint8s()
 }
 
-// StoreLane stores 16 bytes.
 func StoreLane(v Lane, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
 
 // TakeLane is Take for a lane.
@@ -53,7 +52,6 @@ func JoinLanes(a, b Lane) (lo, hi Lane) {
 
 var zeros [16]uint8
 
-// ZeroLane returns a lane of zeros. It loads them: Lane{} may become a copy by an instruction of SSE.
 func ZeroLane() Lane { return LoadLane(unsafe.Pointer(&zeros)) }
 
 // OnesOfLane returns a mask with a bit for each nonzero byte.

@@ -93,10 +93,8 @@ const (
 	FoursRoom  = 4
 )
 
-// LoadFours loads fours.
 func LoadFours(p unsafe.Pointer) Bytes { return loadLanes(p, unsafe.Add(p, 12)) }
 
-// StoreFours stores fours.
 func StoreFours(v Bytes, p unsafe.Pointer) {
 	v.GetLo().StoreArray((*[16]uint8)(p))
 	v.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 12)))

@@ -70,12 +70,10 @@ var (
 	gatherFours = [16]uint32{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14}
 )
 
-// LoadFours loads fours.
 func LoadFours(p unsafe.Pointer) Bytes {
 	return Load(p).ReshapeToUint32s().Permute(archsimd.LoadUint32x16Array(&spreadFours)).ReshapeToUint8s()
 }
 
-// StoreFours stores fours.
 func StoreFours(v Bytes, p unsafe.Pointer) {
 	Store(v.ReshapeToUint32s().Permute(archsimd.LoadUint32x16Array(&gatherFours)).ReshapeToUint8s(), p)
 }
@@ -85,8 +83,5 @@ func StoreFours(v Bytes, p unsafe.Pointer) {
 // LoadDoubles loads the first elements.
 func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x8Array((*[8]float64)(v[:])) }
 
-// Trunc rounds towards zero.
 func Trunc(v Doubles) Doubles { return v.TruncScaled(0) }
-
-// Floor rounds down.
 func Floor(v Doubles) Doubles { return v.FloorScaled(0) }

@@ -17,7 +17,6 @@ func LoadHalfLane(p unsafe.Pointer) Lane {
 	return archsimd.Float64x2{}.SetElem(0, *(*float64)(p)).ToBits().ReshapeToUint8s()
 }
 
-// StoreLane stores 16 bytes.
 func StoreLane(v Lane, p unsafe.Pointer) { Store(v, p) }
 
 // TakeLane is Take for a lane.
@@ -54,7 +53,6 @@ func JoinLanes(a, b Lane) (lo, hi Lane) {
 	return x.InterleaveLo(y).ReshapeToUint8s(), x.InterleaveHi(y).ReshapeToUint8s()
 }
 
-// ZeroLane returns a lane of zeros.
 func ZeroLane() Lane { return Lane{} }
 
 // OnesOfLane returns a mask with a bit for each nonzero byte.

@@ -173,10 +173,7 @@ func JoinFours(r, g, b Dwords) Bytes {
 	return Take(r.Or(g.ShiftAllLeft(8)).Or(b.ShiftAllLeft(16)).ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&fourPixels)))
 }
 
-// LoadFours loads fours.
-func LoadFours(p unsafe.Pointer) Bytes { return Load(p) }
-
-// StoreFours stores fours.
+func LoadFours(p unsafe.Pointer) Bytes     { return Load(p) }
 func StoreFours(v Bytes, p unsafe.Pointer) { Store(v, p) }
 
 // Constants of float64 are loaded as vectors from memory, as on x86.

@@ -72,7 +72,6 @@ func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill 
 	}
 }
 
-// row returns row y of an image.
 func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width] }
 
 // spill is the largest number of bytes that kernels write past a row.

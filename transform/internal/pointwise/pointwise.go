@@ -124,7 +124,6 @@ func (a *Adjuster) Permute(dst, src []byte, channels float64) {
 	}
 }
 
-// skip drops the first n bytes.
 func skip(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
 
 // luma is Pillow's L24 (libImaging/Convert.c): ITU-R 601-2 with 16 bits of fraction, rounded.
