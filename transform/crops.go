@@ -14,8 +14,7 @@ type CenterCrop struct {
 	Size Size `param:"size"`
 }
 
-func (CenterCrop) random() bool { return false }
-
+func (CenterCrop) random() bool                     { return false }
 func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
 // apply is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to
@@ -45,13 +44,10 @@ type FiveCrop struct {
 	Size Size `param:"size"`
 }
 
-func (FiveCrop) random() bool { return false }
-
+func (FiveCrop) random() bool                     { return false }
 func (o FiveCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
-
-func (FiveCrop) results() int { return 5 }
-
-func (o FiveCrop) apply(c *canvas) error { return TenCrop{Size: o.Size}.apply(c) }
+func (FiveCrop) results() int                     { return 5 }
+func (o FiveCrop) apply(c *canvas) error          { return TenCrop{Size: o.Size}.apply(c) }
 
 // TenCrop is torchvision.transforms.TenCrop(size, vertical_flip): the crops of [FiveCrop], then those of the mirrored
 // image. A transform with it makes ten views of an image, in this order, all with the draws of the first.
@@ -62,11 +58,9 @@ type TenCrop struct {
 	VerticalFlip bool `param:"vertical_flip" default:"false"`
 }
 
-func (TenCrop) random() bool { return false }
-
+func (TenCrop) random() bool                     { return false }
 func (o TenCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
-
-func (TenCrop) results() int { return 10 }
+func (TenCrop) results() int                     { return 10 }
 
 // apply crops before it mirrors. torchvision's order is the other one; the pixels are the same, and fewer are mirrored.
 func (o TenCrop) apply(c *canvas) error {

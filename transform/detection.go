@@ -325,8 +325,7 @@ type Letterbox struct {
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
-func (Letterbox) random() bool { return false }
-
+func (Letterbox) random() bool                     { return false }
 func (o Letterbox) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
 func (o Letterbox) apply(c *canvas) error {

@@ -34,7 +34,6 @@ type Source struct {
 type ImageError struct{ Err error }
 
 func (e *ImageError) Error() string { return "transform: " + e.Err.Error() }
-
 func (e *ImageError) Unwrap() error { return e.Err }
 
 // Times are the total times of an Engine's stages.

@@ -23,8 +23,7 @@ type Grayscale struct {
 	Channels three `param:"num_output_channels" default:"1"`
 }
 
-func (Grayscale) random() bool { return false }
-
+func (Grayscale) random() bool            { return false }
 func (o Grayscale) apply(c *canvas) error { return c.grayscale() }
 
 // RandomGrayscale is torchvision.transforms.RandomGrayscale(p).
