@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +33,7 @@ func TestEmptyLists(t *testing.T) {
 	pix := randomImage(w, h, 1)
 	source := []Source{{Image: encodePNG(t, pix, w, h)}}
 	without, with := mustParse(`[{"op":"CenterCrop","size":18}]`), mustParse(`[`+empty+`,{"op":"CenterCrop","size":18},`+empty+`]`)
-	if !bytes.Equal(naive(t, with, pix, w, h, NewRNG(1, 0, 0)), naive(t, without, pix, w, h, NewRNG(1, 0, 0))) {
-		t.Errorf("%s changes pixels", empty)
-	}
+	testenv.Same(t, naive(t, with, pix, w, h, NewRNG(1, 0, 0)), naive(t, without, pix, w, h, NewRNG(1, 0, 0)), "%s changes pixels", empty)
 	compareWithNaive(t, with, source, pix, w, h)
 	if again := mustParse(with.String()); again.String() != with.String() {
 		t.Errorf("%s gives %s", with, again)

@@ -219,12 +219,8 @@ func compareWithNaive(t *testing.T, spec *Spec, sources []Source, pix []byte, w,
 				if _, err := engine.Apply(spec, dst, src, draws); err != nil {
 					t.Fatalf("%d×%d %v %s: %v", w, h, src.Format, spec, err)
 				}
-				if !bytes.Equal(got[:len(want)], want) {
-					t.Fatalf("%d×%d %v %v %s: differs from the operations one by one", w, h, src.Format, layout, spec)
-				}
-				if !bytes.Equal(got[len(want):], bytes.Repeat([]byte{0xA5}, 64)) {
-					t.Fatalf("%d×%d %v %v %s: wrote past its end", w, h, src.Format, layout, spec)
-				}
+				testenv.Same(t, got[:len(want)], want, "%d×%d %v %v %s: differs from the operations one by one", w, h, src.Format, layout, spec)
+				testenv.Same(t, got[len(want):], bytes.Repeat([]byte{0xA5}, 64), "%d×%d %v %v %s: wrote past its end", w, h, src.Format, layout, spec)
 			}
 		}
 	}
@@ -261,9 +257,8 @@ func TestParamsReplay(t *testing.T) {
 				want = append(want, whole[at:at+3*p.Width]...)
 			}
 			tail := fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]},{"op":"RandomHorizontalFlip","p":%d}]`, spec.height, spec.width, p.Int32s()[4])
-			if want = naive(t, mustParse(tail), want, p.Width, p.Height, RNG{}); !bytes.Equal(got, want) {
-				t.Fatalf("%s: parameters %v give other pixels", text, p)
-			}
+			want = naive(t, mustParse(tail), want, p.Width, p.Height, RNG{})
+			testenv.Same(t, got, want, "%s: parameters %v give other pixels", text, p)
 		}
 	}
 }
@@ -337,9 +332,7 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 			for range 50 {
 				run()
 			}
-			if n := testing.AllocsPerRun(50, run); n != 0 {
-				t.Errorf("%v %s: %v allocations an image", src.Format, text, n)
-			}
+			testenv.NoAllocations(t, 50, run, "%v %s", src.Format, text)
 		}
 	}
 }

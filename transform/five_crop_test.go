@@ -68,9 +68,7 @@ func compareCrops(t *testing.T, engine *Engine, views Views, src Source, m naive
 		ch, cw := views[v].OutputSize()
 		box := []image.Point{{}, {from.w - cw, 0}, {0, from.h - ch}, {from.w - cw, from.h - ch}, {roundToInt(float64(from.w-cw) / 2), roundToInt(float64(from.h-ch) / 2)}}[v%5]
 		from.do(t, cut(image.Rect(box.X, box.Y, box.X+cw, box.Y+ch)), &draws)
-		if want := toLayout(from.pix, layout); !bytes.Equal(got.Dst.Pix, want) {
-			t.Errorf("%s, view %d of %v: differs from torchvision's crop", views, v, layout)
-		}
+		testenv.Same(t, got.Dst.Pix, toLayout(from.pix, layout), "%s, view %d of %v: differs from torchvision's crop", views, v, layout)
 	}
 }
 

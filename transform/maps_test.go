@@ -46,10 +46,8 @@ func TestQuarterTurns(t *testing.T) {
 		filter := []Interpolation{Nearest, Bilinear, Bicubic}[i/3%3]
 		turn := RandomRotation{Degrees: [2]float64{float64(90 * quarters), float64(90 * quarters)}, Interpolation: filter, Expand: true}
 		got := make([]byte, len(want))
-		_, err := engine.Apply(must(NewSpec(turn, CenterCrop{Size: Size{h, w}})), Output{Pix: got}, src, RNG{})
-		if err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%d×%d by %d quarters, %v: %v, differs from the transposed image", w, h, quarters, filter, err)
-		}
+		testenv.Must(engine.Apply(must(NewSpec(turn, CenterCrop{Size: Size{h, w}})), Output{Pix: got}, src, RNG{}))(t)
+		testenv.Same(t, got, want, "%d×%d by %d quarters, %v: differs from the transposed image", w, h, quarters, filter)
 	}
 }
 

@@ -264,9 +264,7 @@ func TestTargetsAllocateNothing(t *testing.T) {
 		for range 8 {
 			apply()
 		}
-		if n := testing.AllocsPerRun(8, apply); n > 0 {
-			t.Errorf("%s: %v allocations a sample", name, n)
-		}
+		testenv.NoAllocations(t, 8, apply, "%s", name)
 	}
 }
 

@@ -180,9 +180,8 @@ func TestViewPresets(t *testing.T) {
 		testenv.OK(t, engine.ApplyViews(Source{Image: data, Aux: aux}, made))
 		for v, got := range made[:min(len(made), 4)] {
 			whole := make([]byte, len(got.Dst.Pix))
-			if _, err := alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewRNG(7, 1, 3, 0, v)); err != nil || !bytes.Equal(whole, got.Dst.Pix) {
-				t.Errorf("%s: view %d differs from its transform alone (%v)", name, v, err)
-			}
+			testenv.Must(alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewRNG(7, 1, 3, 0, v)))(t)
+			testenv.Same(t, whole, got.Dst.Pix, "%s: view %d differs from its transform alone", name, v)
 		}
 		_, err := Parse(name)
 		testenv.Says(t, name, err, "views of an image, but only one is possible here")
@@ -232,9 +231,7 @@ func TestViewsDoNotAllocate(t *testing.T) {
 			for range samples {
 				run()
 			}
-			if n := testing.AllocsPerRun(2*samples, run); n != 0 {
-				t.Errorf("%v %s: %v allocations an image", src.Format, text, n)
-			}
+			testenv.NoAllocations(t, 2*samples, run, "%v %s", src.Format, text)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -48,5 +49,27 @@ func Fails[T any](_ T, err error) func(t testing.TB, want string) {
 	return func(t testing.TB, want string) {
 		t.Helper()
 		Says(t, "the call", err, want)
+	}
+}
+
+// Same ends the test unless got equals want. It says of what they are, and where they differ first.
+func Same(t testing.TB, got, want []byte, of string, args ...any) {
+	if bytes.Equal(got, want) {
+		return
+	}
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf(of+": byte %d of %d is %d, want %d", append(args, i, len(want), got[i], want[i])...)
+		}
+	}
+	t.Fatalf(of+": %d bytes, want %d", append(args, len(got), len(want))...)
+}
+
+// NoAllocations reports allocations of run, which has been called often enough for its memory to have its size.
+func NoAllocations(t testing.TB, runs int, run func(), of string, args ...any) {
+	if n := testing.AllocsPerRun(runs, run); n > 0 {
+		t.Helper()
+		t.Errorf(of+": %v allocations", append(args, n)...)
 	}
 }

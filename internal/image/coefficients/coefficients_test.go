@@ -76,18 +76,14 @@ func TestSameAsFile(t *testing.T) {
 				if _, err := d.Reset(record); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				if !bytes.Equal(decode(t, d.Decode, r), want) {
-					t.Errorf("%s: %v differs with kernels %v", name, r, kernel.Available()[i])
-				}
+				testenv.Same(t, decode(t, d.Decode, r), want, "%s: %v differs with kernels %v", name, r, kernel.Available()[i])
 			}
 		}
 		for _, d := range decoders {
 			if _, err := d.Reset(bytes.Clone(record)); err != nil { // without slack
 				t.Fatal(err)
 			}
-			if file, err := d.AppendFile(nil); err != nil || !bytes.Equal(file, data) {
-				t.Errorf("%s: another file comes back: %v", name, err)
-			}
+			testenv.Same(t, testenv.Must(d.AppendFile(nil))(t), data, "%s: another file comes back", name)
 		}
 	}
 	t.Logf("%d files of %d bytes in records of %d", taken, bytesIn, bytesOut)
@@ -113,9 +109,8 @@ func TestAfterDamage(t *testing.T) {
 	if _, _, err := e.Encode(nil, damaged); err == nil {
 		t.Fatal("a damaged file is taken")
 	}
-	if got, _, err := e.Encode(nil, whole); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("after a damaged file the record is another: %v", err)
-	}
+	got, _ := testenv.Must2(e.Encode(nil, whole))(t)
+	testenv.Same(t, got, want, "the record after a damaged file")
 }
 
 // TestNoise checks that noise, one of [files], has patches, high bytes of DC differences, and rows of two tiles.
@@ -181,14 +176,10 @@ func TestGolden(t *testing.T) {
 			testenv.OK(t, os.WriteFile(path, record, 0o644))
 		}
 		want := testenv.Must(os.ReadFile(path))(t)
-		if !bytes.Equal(record, want) {
-			t.Errorf("%s: the record is not that of testdata", name)
-		}
+		testenv.Same(t, record, want, "%s: the record is not that of testdata", name)
 		d := NewDecoder(kernel.Active())
 		testenv.Must(d.Reset(want))(t)
-		if file, err := d.AppendFile(nil); err != nil || !bytes.Equal(file, data) {
-			t.Errorf("%s: testdata gives another file: %v", name, err)
-		}
+		testenv.Same(t, testenv.Must(d.AppendFile(nil))(t), data, "%s: testdata gives another file", name)
 	}
 }
 
@@ -219,9 +210,7 @@ func TestKernels(t *testing.T) {
 			got, want := make([]byte, quads*bundleValues), make([]byte, quads*bundleValues)
 			k.unpack(got, widths, withSlack(planes), more)
 			generic.unpack(want, widths, planes, more)
-			if !bytes.Equal(got, want) {
-				t.Fatalf("%v: unpack differs", level)
-			}
+			testenv.Same(t, got, want, "%v: unpack differs", level)
 		}
 		for i := range masks {
 			masks[i][0] &^= 0xffff
@@ -300,13 +289,10 @@ func TestSteadyState(t *testing.T) {
 	record, config := testenv.Must2(e.Encode(nil, noise(t)))(t)
 	d := NewDecoder(kernel.Active())
 	pix := make([]byte, 3*config.Width*config.Height)
-	n := testing.AllocsPerRun(20, func() {
+	testenv.NoAllocations(t, 20, func() {
 		testenv.Must(d.Reset(record))(t)
 		testenv.OK(t, d.Decode(pix, 3*config.Width, image.Rect(0, 0, config.Width, config.Height)))
-	})
-	if n != 0 {
-		t.Errorf("decoding a record allocates %v times", n)
-	}
+	}, "in the steady state")
 }
 
 // FuzzRecord decodes any bytes: by all kernels to the same pixels, or with an error.

@@ -98,10 +98,7 @@ func checkSplit(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, 
 			if err != nil || d.Damage() != nil {
 				t.Fatalf("%s: coefficients were read, but decoding says %v, damage %v", name, err, d.Damage())
 			}
-			got, err := r.decode(d, region)
-			if err != nil || !bytes.Equal(got, want) {
-				t.Fatalf("%s: region %v from coefficients: other pixels than from the file, or error %v", name, region, err)
-			}
+			testenv.Same(t, testenv.Must(r.decode(d, region))(t), want, "%s: region %v from coefficients, not from the file", name, region)
 		}
 	}
 	file, err := r.rebuild(decoders[0])
@@ -242,13 +239,10 @@ func TestCoefficientsNoAllocation(t *testing.T) {
 	d := New(kernel.Active())
 	r := testenv.Must(record(d, data))(t)
 	dst := make([]byte, goldenSize.X*goldenSize.Y*3)
-	allocs := testing.AllocsPerRun(20, func() {
+	testenv.NoAllocations(t, 20, func() {
 		testenv.Must(d.ResetCoefficients(r.header, r))(t)
 		testenv.OK(t, d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}))
-	})
-	if allocs > 0 {
-		t.Errorf("%.0f allocations an image", allocs)
-	}
+	}, "in the steady state")
 }
 
 // A noise is a QuadSource of any numbers.
@@ -304,9 +298,7 @@ func FuzzSplit(f *testing.F) {
 			if i == 0 {
 				want = pix
 			}
-			if !bytes.Equal(pix, want) {
-				t.Fatalf("level %d: other pixels than the generic level", i)
-			}
+			testenv.Same(t, pix, want, "level %d: other pixels than the generic level", i)
 			testenv.Must(d.ResetCoefficients(header, source))(t)
 			if _, err := d.AppendFile(nil, rest); err != nil && !isOurs(err) {
 				t.Fatalf("AppendFile: error of type %T", err)

@@ -169,10 +169,8 @@ func TestTruncated(t *testing.T) {
 				}
 				if n%16 == 0 {
 					_, _ = decodeRegion(d, data[:n], nil, image.Rectangle{Max: image.Pt(1, 1)})
-					got, err := decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize})
-					if err != nil || !bytes.Equal(got, want) {
-						t.Fatalf("%s: the whole file after one of %d bytes: other pixels, error %v", name, n, err)
-					}
+					got := testenv.Must(decodeRegion(d, data, nil, image.Rectangle{Max: goldenSize}))(t)
+					testenv.Same(t, got, want, "%s: the whole file after one of %d bytes", name, n)
 				}
 			}
 		}
@@ -269,12 +267,9 @@ func TestNoAllocation(t *testing.T) {
 		d := New(kernel.Active())
 		index, _ := testenv.Must2(d.AppendIndex(nil, data))(t)
 		dst := make([]byte, goldenSize.X*goldenSize.Y*3)
-		allocs := testing.AllocsPerRun(20, func() {
+		testenv.NoAllocations(t, 20, func() {
 			testenv.Must(d.Reset(data, index))(t)
 			testenv.OK(t, d.Decode(dst, goldenSize.X*3, image.Rectangle{Max: goldenSize}))
-		})
-		if allocs > 0 {
-			t.Errorf("%s: %.0f allocations an image", name, allocs)
-		}
+		}, "%s", name)
 	}
 }

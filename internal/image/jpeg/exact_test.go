@@ -101,9 +101,7 @@ func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string,
 			if err != nil {
 				t.Fatalf("%s: level %v, region %v, index %t: %v", name, kernel.Level(i), r, use != nil, err)
 			}
-			if want := cut(want, size.X, r); !bytes.Equal(got, want) {
-				t.Fatalf("%s: level %v, region %v, index %t: %s", name, kernel.Level(i), r, use != nil, difference(got, want, r.Dx()))
-			}
+			testenv.Same(t, got, cut(want, size.X, r), "%s: level %v, region %v, index %t", name, kernel.Level(i), r, use != nil)
 		}
 	}
 	checkSplitWhole(t, decoders, rnd, name, data, config)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func plannedOut(d *Decoder, q int) unsafe.Pointer { return unsafe.Pointer(&d.batch[q].quad[0]) }
@@ -44,14 +46,10 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 		if i == 0 {
 			want = got
 		}
-		if !bytes.Equal(got, want) {
-			t.Fatalf("level %d: %s", i, difference(got, want, config.Width))
-		}
+		testenv.Same(t, got, want, "level %d", i)
 		for _, use := range [][]byte{nil, index} {
-			part, err := decodeRegion(d, data, use, region)
-			if err != nil || !bytes.Equal(part, cut(want, config.Width, region)) {
-				t.Fatalf("level %d, region %v, index %t: other pixels than the whole image has, or error %v", i, region, use != nil, err)
-			}
+			part := testenv.Must(decodeRegion(d, data, use, region))(t)
+			testenv.Same(t, part, cut(want, config.Width, region), "level %d, region %v, index %t, not the whole image", i, region, use != nil)
 		}
 	}
 	if err := checkSplit(t, decoders, rnd, "changed file", data); err != nil && !isOurs(err) && err != errOtherwise {

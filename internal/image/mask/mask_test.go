@@ -21,10 +21,7 @@ func TestDecodeGivesTheLabelsBack(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {3, 2}, {640, 480}, {5, 7}} {
 		want := made(size[0], size[1])
 		stored := Append([]byte("before"), size[0], size[1], want)[len("before"):]
-		got, err := d.Decode(stored, size[0], size[1])
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%v: other labels came back, error %v", size, err)
-		}
+		testenv.Same(t, testenv.Must(d.Decode(stored, size[0], size[1]))(t), want, "%v: other labels came back", size)
 	}
 }
 
@@ -35,9 +32,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 		testenv.Must(d.Decode(stored, 320, 240))(t)
 	}
 	decode()
-	if n := testing.AllocsPerRun(20, decode); n > 0 {
-		t.Errorf("%v allocations a mask", n)
-	}
+	testenv.NoAllocations(t, 20, decode, "in the steady state")
 }
 
 func TestDecodeRefuses(t *testing.T) {

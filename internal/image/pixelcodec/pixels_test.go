@@ -117,18 +117,12 @@ func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectang
 	const guard = 0xA5
 	stride := 3*r.Dx() + 5
 	dst := bytes.Repeat([]byte{guard}, stride*r.Dy()+64)
-	if err := c.Decode(dst, stride, blob, r); err != nil {
-		t.Fatalf("Decode of %v: %v", r, err)
-	}
+	testenv.OK(t, c.Decode(dst, stride, blob, r))
 	want := wantOutput(pix, w, r, resample.NHWC, false)
 	for y := range r.Dy() {
 		row := dst[y*stride:][:stride]
-		if !bytes.Equal(row[:3*r.Dx()], want[3*r.Dx()*y:][:3*r.Dx()]) {
-			t.Fatalf("Decode of %v: row %d differs", r, y)
-		}
-		if !bytes.Equal(row[3*r.Dx():], bytes.Repeat([]byte{guard}, 5)) {
-			t.Fatalf("Decode of %v: wrote behind row %d", r, y)
-		}
+		testenv.Same(t, row[:3*r.Dx()], want[3*r.Dx()*y:][:3*r.Dx()], "Decode of %v: row %d differs", r, y)
+		testenv.Same(t, row[3*r.Dx():], bytes.Repeat([]byte{guard}, 5), "Decode of %v: wrote behind row %d", r, y)
 	}
 	around := bytes.Repeat([]byte{guard}, 64)
 	for variant := range 16 {
@@ -139,12 +133,8 @@ func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectang
 		c.NonTemporal(variant&8 != 0)
 		c.Prefetch(blob[:len(blob)*variant/16])
 		o := resample.Output{Pix: all[64:], Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
-		if err := c.DecodeTo(o, blob, r); err != nil {
-			t.Fatalf("DecodeTo of %v: %v", r, err)
-		}
-		if !bytes.Equal(all, slices.Concat(around, wantOutput(pix, w, r, layout, flip), around)) {
-			t.Fatalf("DecodeTo of %v, variant %d differs", r, variant)
-		}
+		testenv.OK(t, c.DecodeTo(o, blob, r))
+		testenv.Same(t, all, slices.Concat(around, wantOutput(pix, w, r, layout, flip), around), "DecodeTo of %v, variant %d differs", r, variant)
 	}
 }
 
@@ -248,14 +238,12 @@ func TestLargestDimensions(t *testing.T) {
 			c := mustNew(t, Params{Codec: name}, kernel.Active())
 			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 			got := make([]byte, len(pix))
-			if err := c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
-				t.Errorf("%s: %d×%d does not come back (%v)", name, w, h, err)
-			}
+			testenv.OK(t, c.Decode(got, 3*w, blob, image.Rect(0, 0, w, h)))
+			testenv.Same(t, got, pix, "%s: %d×%d does not come back", name, w, h)
 			r := image.Rect(w-2, h-3, w, h)
 			got = got[:3*2*3]
-			if err := c.Decode(got, 6, blob, r); err != nil || !bytes.Equal(got, wantOutput(pix, w, r, resample.NHWC, false)) {
-				t.Errorf("%s: the last corner of %d×%d does not come back (%v)", name, w, h, err)
-			}
+			testenv.OK(t, c.Decode(got, 6, blob, r))
+			testenv.Same(t, got, wantOutput(pix, w, r, resample.NHWC, false), "%s: the last corner of %d×%d does not come back", name, w, h)
 		}
 	}
 }
@@ -273,15 +261,12 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		out := resample.Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: resample.NCHW}
 		scratch := make([]byte, 0, 2*len(pix))
 		exact := bytes.Clone(blob)[:len(blob):len(blob)]
-		allocs := testing.AllocsPerRun(20, func() {
+		testenv.NoAllocations(t, 20, func() {
 			testenv.Must(c.Encode(scratch, pix, 3*w, w, h))(t)
 			for _, b := range [][]byte{blob, exact} {
 				testenv.OK(t, c.DecodeTo(out, b, image.Rect(38, 18, 262, 242)))
 			}
-		})
-		if allocs > 0 {
-			t.Errorf("%v allocations for an image", allocs)
-		}
+		}, "in the steady state")
 	})
 }
 

@@ -100,9 +100,8 @@ func TestBlobWrittenToMeanwhile(t *testing.T) {
 			t.Logf("%d decoded, %d refused: the writer was too slow, or too fast", decoded, refused)
 		}
 		got := make([]byte, len(pix))
-		if err := c.Decode(got, 3*w, read, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(got, pix) {
-			t.Errorf("after the writing: %v, or other pixels", err)
-		}
+		testenv.OK(t, c.Decode(got, 3*w, read, image.Rect(0, 0, w, h)))
+		testenv.Same(t, got, pix, "after the writing")
 	})
 }
 
@@ -131,8 +130,7 @@ func TestHeadersChangeAfterCheck(t *testing.T) {
 		headers := write[headerBytes+offsetBytes+pairLengthBytes:][:chunkHeaderBytes*w/chunkColumns]
 		flipAfterMeasure(&c.kernels, headers, 0x11) // code 1: eight planes
 		dst := newGuarded(t, len(pix))
-		if err := c.Decode(dst.last(len(pix)), 3*w, read, image.Rect(0, 0, w, h)); err != nil || !bytes.Equal(dst.last(len(pix)), pix) {
-			t.Errorf("%v: %v, or pixels by the changed headers", level, err)
-		}
+		testenv.OK(t, c.Decode(dst.last(len(pix)), 3*w, read, image.Rect(0, 0, w, h)))
+		testenv.Same(t, dst.last(len(pix)), pix, "%v: pixels by the changed headers", level)
 	}
 }

@@ -1,7 +1,6 @@
 package resample
 
 import (
-	"bytes"
 	"image"
 	"math/rand/v2"
 	"testing"
@@ -152,9 +151,7 @@ func TestLevelsEveryKeep(t *testing.T) {
 						for y := y0; y < y1; y++ {
 							want = append(want, whole[3*(y*c.outW+x0):3*(y*c.outW+x1)]...)
 						}
-						if !bytes.Equal(c.run(t, &Resampler{}, NHWC, false), want) {
-							t.Fatalf("%v: not the same pixels as in the whole image", c)
-						}
+						testenv.Same(t, c.run(t, &Resampler{}, NHWC, false), want, "%v: not the same pixels as in the whole image", c)
 						compareLevels(t, g, c, levels[1:])
 					}
 				}

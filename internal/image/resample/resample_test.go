@@ -217,8 +217,6 @@ func TestAllocations(t *testing.T) {
 				testenv.OK(t, r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, false, c.outW, c.outH, c.keep, c.filter, c.algorithm}))
 			}
 		}
-		if n := testing.AllocsPerRun(3, all); n != 0 {
-			t.Errorf("%v: %v allocations for %d images", level, n, len(cases))
-		}
+		testenv.NoAllocations(t, 3, all, "%v", level)
 	}
 }

@@ -13,9 +13,9 @@ type (
 	Bytes  = archsimd.Uint8x32
 	Words  = archsimd.Int16x16
 	Dwords = archsimd.Int32x8
-
-	Floats  = archsimd.Float32x8 // four float32 for each lane
-	Doubles = archsimd.Float64x4 // two float64 for each lane
+	// Floats has four float32 for each lane, Doubles two float64.
+	Floats  = archsimd.Float32x8
+	Doubles = archsimd.Float64x4
 )
 
 // Loading, storing, repeating a number, and other types for the same bits.

@@ -15,9 +15,9 @@ type (
 	Bytes  = archsimd.Uint8x64
 	Words  = archsimd.Int16x32
 	Dwords = archsimd.Int32x16
-
-	Floats  = archsimd.Float32x16 // four float32 for each lane
-	Doubles = archsimd.Float64x8 // two float64 for each lane
+	// Floats has four float32 for each lane, Doubles two float64.
+	Floats  = archsimd.Float32x16
+	Doubles = archsimd.Float64x8
 )
 
 // Loading, storing, repeating a number, and other types for the same bits.

@@ -15,9 +15,9 @@ type (
 	Bytes  = archsimd.Uint8x16
 	Words  = archsimd.Int16x8
 	Dwords = archsimd.Int32x4
-
-	Floats  = archsimd.Float32x4 // four float32 for each lane
-	Doubles = archsimd.Float64x2 // two float64 for each lane
+	// Floats has four float32 for each lane, Doubles two float64.
+	Floats  = archsimd.Float32x4
+	Doubles = archsimd.Float64x2
 )
 
 // Loading, storing, repeating a number, and other types for the same bits.

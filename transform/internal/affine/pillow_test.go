@@ -146,9 +146,8 @@ func TestLevels(t *testing.T) {
 			clear(got.Pix)
 			behind := got.Pix[len(got.Pix):][:64]
 			clear(behind)
-			if New(level).Map(got, src, a, f, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
-				t.Fatalf("%v: %v of %d×%d by %v: %s", level, f, src.Width, src.Height, a, firstDifference(got, want))
-			}
+			New(level).Map(got, src, a, f, [3]byte{1, 2, 3})
+			testenv.Same(t, got.Pix, want.Pix, "%v: %v of %d×%d by %v", level, f, src.Width, src.Height, a)
 			if !bytes.Equal(behind, make([]byte, len(behind))) {
 				t.Fatalf("%v: %v of %d×%d by %v: bytes behind the result were changed", level, f, src.Width, src.Height, a)
 			}
@@ -186,9 +185,8 @@ func TestLargeMaps(t *testing.T) {
 		generic.Map(want, src, a, resample.Nearest, [3]byte{1, 2, 3})
 		for _, level := range kernel.Available() {
 			clear(got.Pix)
-			if New(level).Map(got, src, a, resample.Nearest, [3]byte{1, 2, 3}); !bytes.Equal(got.Pix, want.Pix) {
-				t.Fatalf("%v: %d×%d by %v: %s", level, src.Width, src.Height, a, firstDifference(got, want))
-			}
+			New(level).Map(got, src, a, resample.Nearest, [3]byte{1, 2, 3})
+			testenv.Same(t, got.Pix, want.Pix, "%v: %d×%d by %v", level, src.Width, src.Height, a)
 		}
 	}
 }
@@ -207,8 +205,6 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 		run()
-		if n := testing.AllocsPerRun(20, run); n != 0 {
-			t.Errorf("%v: %v allocations", level, n)
-		}
+		testenv.NoAllocations(t, 20, run, "%v", level)
 	}
 }

@@ -1,12 +1,12 @@
 package affine
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestTensorSpans compares maps at every level with those whose pixels are all computed one by one. Some matrices lead to pixels'
@@ -37,9 +37,8 @@ func TestTensorSpans(t *testing.T) {
 			g.edge(row(want, y), src, 0, want.Width)
 		}
 		for _, level := range kernel.Available() {
-			if New(level).MapTensor(dst, src, &m, colour); !bytes.Equal(dst.Pix, want.Pix) {
-				t.Fatalf("%v: %+v of %d × %d pixels to %d × %d differs", level, m, src.Width, src.Height, dst.Width, dst.Height)
-			}
+			New(level).MapTensor(dst, src, &m, colour)
+			testenv.Same(t, dst.Pix, want.Pix, "%v: %+v of %d × %d pixels to %d × %d differs", level, m, src.Width, src.Height, dst.Width, dst.Height)
 		}
 	}
 }

@@ -154,8 +154,6 @@ func TestAllocations(t *testing.T) {
 			r.Torchvision(dst, src, weights, weights)
 		}
 		run()
-		if n := testing.AllocsPerRun(20, run); n != 0 {
-			t.Errorf("%v allocations", n)
-		}
+		testenv.NoAllocations(t, 20, run, "in the steady state")
 	}
 }
