@@ -86,18 +86,11 @@ func photographedViews(t *testing.T, algorithm Resampler) []photographedView {
 
 // sendPhotographs sends transforms of the images in a folder. The first draw of an image is of its file, and those after it of its pixels, so
 // that it is not decoded a thousand times.
-func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algorithm Resampler) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.*"))
-	if err != nil {
-		return err
-	}
+func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algorithm Resampler) {
+	files := testenv.Must(filepath.Glob(filepath.Join(folder, "*.*")))(t)
 	engine, views, stored := NewEngine(kernel.Active()), photographedViews(t, algorithm), &testEncoding{Codec: pixelcodec.None}
 	for i, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		src := Source{Image: data}
+		src := Source{Image: testenv.Must(os.ReadFile(file))(t)}
 		for d := range draws {
 			for _, v := range views {
 				spec := v.spec
@@ -108,18 +101,15 @@ func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algori
 					spec = v.small
 				}
 				head := map[string]any{"file": file, "transform": v.name}
-				if err := sendRecord(w, engine, spec, src, NewViewRNG(1, d, i, 0, v.view), head, nil); err != nil {
-					return fmt.Errorf("%s: %s: %w", file, v.name, err)
-				}
+				sendRecord(t, w, engine, spec, src, NewViewRNG(1, d, i, 0, v.view), head, nil)
 			}
 			if d == 0 {
 				pix, width, height, err := engine.DecodeFull(src)
 				if err != nil {
-					return fmt.Errorf("%s: %w", file, err)
+					t.Fatalf("%s: %v", file, err)
 				}
 				src = Source{Format: imagefile.Encoded, Image: encodePixels(t, stored, pix, width, height), Encoding: stored}
 			}
 		}
 	}
-	return nil
 }

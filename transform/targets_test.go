@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"image"
 	"io"
 	"math"
@@ -94,8 +93,8 @@ func TestTargetsAreTorchvisions(t *testing.T) {
 		Transforms, Functions map[string]int
 		Differ                []string
 	}
-	if !judge(t, "targets", &result, func(w io.Writer, resampler Resampler) error {
-		return sendTargets(t, w, drawsAsked(12), resampler)
+	if !judge(t, "targets", &result, func(w io.Writer, resampler Resampler) {
+		sendTargets(t, w, drawsAsked(12), resampler)
 	}, "torchvision.tv_tensors") {
 		return
 	}
@@ -154,7 +153,7 @@ func sameElsewhere(t *testing.T, engines []*Engine, view View, file Source, reco
 
 // sendTargets sends made images, or photographs of the folder IMGFEED_TEST_IMAGES, with made boxes and masks. Photographs have the same
 // pixels at every level, of which the generic one does a quarter of the draws, and in both encodings.
-func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) error {
+func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) {
 	engine := NewEngine(kernel.Active())
 	var targets Targets
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -171,18 +170,15 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 			pix = randomImage(width, height, uint64(s))
 			src = Source{Image: encodePNG(t, pix, width, height)}
 		} else {
-			data, err := os.ReadFile(files[s])
-			if err != nil {
-				return err
-			}
-			src.Image = data
-			if record, _, err = coefficients.NewEncoder(kernel.Active()).Encode(nil, data); err != nil {
+			src.Image = testenv.Must(os.ReadFile(files[s]))(t)
+			var err error
+			if record, _, err = coefficients.NewEncoder(kernel.Active()).Encode(nil, src.Image); err != nil {
 				record = nil // not a JPEG that it takes
 			}
 			record = append(record, make([]byte, 64)...)[:len(record)]
 			var whole []byte
 			if whole, width, height, err = engine.DecodeFull(src); err != nil {
-				return fmt.Errorf("%s: %w", files[s], err)
+				t.Fatalf("%s: %v", files[s], err)
 			}
 			pix = slices.Clone(whole)
 		}
@@ -205,24 +201,19 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 					continue
 				}
 				if err != nil {
-					return fmt.Errorf("%s: %w", text, err)
+					t.Fatalf("%s: %v", text, err)
 				}
 				if liveOnly("IMGFEED_TEST_IMAGES") != "" {
 					sameElsewhere(t, everyEngine[min(d%4, 1):], view, src, record, boxes)
 				}
-				line, err := json.Marshal(map[string]any{"transform": text, "width": width, "height": height, "objects": len(boxes) / 4,
+				line := testenv.Must(json.Marshal(map[string]any{"transform": text, "width": width, "height": height, "objects": len(boxes) / 4,
 					"record": json.RawMessage(calls), "size": []int{spec.height, spec.width}, "format": targets.Format.String(),
-					"kept": append([]int32{}, targets.Kept...)})
-				if err != nil {
-					return err
-				}
-				if _, err = w.Write(slices.Concat(line, []byte("\n"), pix, mask, floatBytes(boxes), view.Dst.Pix, targets.MaskTo, floatBytes(targets.Boxes))); err != nil {
-					return err
-				}
+					"kept": append([]int32{}, targets.Kept...)}))(t)
+				result := slices.Concat(view.Dst.Pix, targets.MaskTo, floatBytes(targets.Boxes))
+				testenv.Must(w.Write(slices.Concat(line, []byte("\n"), pix, mask, floatBytes(boxes), result)))(t)
 			}
 		}
 	}
-	return nil
 }
 
 func TestCheckTargets(t *testing.T) {

@@ -22,20 +22,10 @@ func TestKindsMatchPillow(t *testing.T) {
 		d := NewDecoder(level)
 		forEachKind(t, func(name string, data, want []byte) {
 			pix, w, h, err := decodeFull(d, data)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				return
+			if err != nil || w != int(want[0]) || h != int(want[1]) {
+				t.Fatalf("%s: %d×%d, want %d×%d (%v)", name, w, h, want[0], want[1], err)
 			}
-			if w != int(want[0]) || h != int(want[1]) {
-				t.Errorf("%s: %d×%d, want %d×%d", name, w, h, want[0], want[1])
-				return
-			}
-			for i, v := range want[2:] {
-				if pix[i] != v {
-					t.Errorf("%v %s: pixel (%d, %d) channel %d is %d, Pillow's is %d", level, name, i/3%w, i/3/w, i%3, pix[i], v)
-					return
-				}
-			}
+			testenv.Same(t, pix, want[2:], "%v %s", level, name)
 		})
 	}
 }
@@ -97,9 +87,7 @@ func kind(t *testing.T, name string, change func(data []byte)) []byte {
 	if os.IsNotExist(err) {
 		data, err = os.ReadFile(filepath.Join("testdata/unusual", name))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	change(data)
 	return data
 }

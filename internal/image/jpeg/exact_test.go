@@ -55,16 +55,6 @@ func randomRegion(rnd *rand.Rand, w, h int) image.Rectangle {
 	return image.Rect(x0, y0, x0+1+rnd.IntN(w-x0), y0+1+rnd.IntN(h-y0))
 }
 
-// difference says where two images differ first.
-func difference(got, want []byte, width int) string {
-	for i := range want {
-		if got[i] != want[i] {
-			return fmt.Sprintf("channel %d of pixel (%d, %d) is %d, want %d", i%3, i/3%width, i/3/width, got[i], want[i])
-		}
-	}
-	return "no difference"
-}
-
 // newDecoders returns a decoder for each level.
 func newDecoders() (decoders []*Decoder) {
 	for _, level := range kernel.Available() {
@@ -97,10 +87,7 @@ func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string,
 			if j%2 == 0 {
 				use = index
 			}
-			got, err := decodeRegion(d, data, use, r)
-			if err != nil {
-				t.Fatalf("%s: level %v, region %v, index %t: %v", name, kernel.Level(i), r, use != nil, err)
-			}
+			got := testenv.Must(decodeRegion(d, data, use, r))(t)
 			testenv.Same(t, got, cut(want, size.X, r), "%s: level %v, region %v, index %t", name, kernel.Level(i), r, use != nil)
 		}
 	}
@@ -320,10 +307,8 @@ func TestEveryRegion(t *testing.T) {
 						if n&1 == 0 {
 							use = nil
 						}
-						got, err := decodeRegion(decoders[n%len(decoders)], data, use, r)
-						if err != nil || !bytes.Equal(got, cut(full, config.Width, r)) {
-							t.Fatalf("%s: region %v, index %t: wrong pixels or error %v", name, r, use != nil, err)
-						}
+						got := testenv.Must(decodeRegion(decoders[n%len(decoders)], data, use, r))(t)
+						testenv.Same(t, got, cut(full, config.Width, r), "%s: region %v, index %t", name, r, use != nil)
 						regions++
 					}
 				}

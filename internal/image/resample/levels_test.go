@@ -53,9 +53,7 @@ func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) 
 			for y := range dst.Height * min(dst.Stride, 1) {
 				copy(pix[3*dst.Width*y:][:3*dst.Width], dst.Pix[dst.Stride*y:])
 			}
-			if i := firstDifference(pix, want); i >= 0 {
-				t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, r.level, layout, flip, i, pix[i], want[i])
-			}
+			testenv.Same(t, pix, want, "%v, %v, %v, flip %v", c, r.level, layout, flip)
 			g.check(t, c)
 		}
 	}
@@ -119,10 +117,7 @@ func TestLevelsExtremes(t *testing.T) {
 		{srcW: 4097, srcH: 2, outW: 1, outH: 3, keep: image.Rect(0, 0, 1, 3)},
 		{srcW: 70, srcH: 4099, outW: 9, outH: 2, keep: image.Rect(2, 1, 9, 2)},
 	} {
-		c.src = make([]byte, 3*c.srcW*c.srcH)
-		for i := range c.src {
-			c.src[i] = byte(rng.Uint32())
-		}
+		c.fill(rng)
 		for _, c.filter = range everyFilter {
 			compareLevels(t, g, c, levels)
 		}
@@ -136,10 +131,7 @@ func TestLevelsEveryKeep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, f := range everyFilter {
 		c := resizeCase{srcW: 11, srcH: 17, outW: 8, outH: 7, filter: f} // vertical first by pillow-13
-		c.src = make([]byte, c.srcW*c.srcH*3)
-		for i := range c.src {
-			c.src[i] = byte(rng.Uint32())
-		}
+		c.fill(rng)
 		c.keep = image.Rect(0, 0, c.outW, c.outH)
 		whole := c.run(t, &Resampler{}, NHWC, false)
 		for x0 := range c.outW {
@@ -178,9 +170,7 @@ func TestCopyBetweenGuardPages(t *testing.T) {
 			for _, level := range kernel.Available() {
 				got := Output{Pix: g.output(3 * w * h), Width: w, Height: h, Layout: layout, Flip: flip}
 				testenv.OK(t, New(level).CopyPadded(got, src, 3*w, keep, keep, [3]byte{}))
-				if i := firstDifference(got.Pix, want.Pix); i >= 0 {
-					t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, level, layout, flip, i, got.Pix[i], want.Pix[i])
-				}
+				testenv.Same(t, got.Pix, want.Pix, "%v, %v, %v, flip %v", c, level, layout, flip)
 				g.check(t, c)
 			}
 		}

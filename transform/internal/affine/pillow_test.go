@@ -117,21 +117,6 @@ func TestPillow(t *testing.T) {
 	}
 }
 
-// firstDifference says where images differ.
-func firstDifference(got, want *imagefile.RGB) string {
-	n, first := 0, -1
-	for i := range want.Pix {
-		if got.Pix[i] != want.Pix[i] {
-			if n++; first < 0 {
-				first = i
-			}
-		}
-	}
-	pixel := first / 3
-	return fmt.Sprintf("%d bytes differ, the first at (%d, %d) of %d×%d: %d, want %d",
-		n, pixel%want.Width, pixel/want.Width, want.Width, want.Height, got.Pix[first], want.Pix[first])
-}
-
 // TestLevels compares the levels' kernels with the generic code, on images and maps of every kind, and looks for bytes that were changed behind.
 func TestLevels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))

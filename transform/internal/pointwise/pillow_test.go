@@ -173,12 +173,3 @@ func compareWith(t *testing.T, program string, adjustments func(*rand.Rand) []ad
 	}
 	t.Logf("%d results identical at %v", len(list), kernel.Available())
 }
-
-func firstDifference(a, b []byte) int {
-	for i := range a {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return -1
-}

@@ -1,19 +1,17 @@
 package pointwise
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestPosterizeToZeroBits covers the one depth that Pillow's checksums do not.
 func TestPosterizeToZeroBits(t *testing.T) {
 	src := []byte{255, 0, 0, 10, 20, 30, 200, 100, 50}
 	for _, level := range kernel.Available() {
-		if got := (adjustment{"posterize", 0}).run(New(level), src, 3, 1); !bytes.Equal(got, make([]byte, len(src))) {
-			t.Errorf("%v: %v, want zeros", level, got)
-		}
+		testenv.Same(t, (adjustment{"posterize", 0}).run(New(level), src, 3, 1), make([]byte, len(src)), "%v", level)
 	}
 }
 
@@ -43,10 +41,7 @@ func TestEveryColour(t *testing.T) {
 			work(New(kernel.Generic), want)
 			for _, level := range levels[1:] {
 				work(New(level), got)
-				if i := firstDifference(got, want); i >= 0 {
-					t.Fatalf("%v: %s of %v (by %v, %v): %v, generic %v",
-						level, name, src[i/3*3:i/3*3+3], shift, factor, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
-				}
+				testenv.Same(t, got, want, "%v: %s of the colours with red %d, by %v or %v", level, name, red, shift, factor)
 			}
 		}
 	}
