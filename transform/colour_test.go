@@ -1,6 +1,10 @@
 package transform
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+)
 
 // colourSpecs have operations that change pixels in memory at the start, in the middle and at the end of a transform.
 var colourSpecs = []string{
@@ -29,8 +33,6 @@ func TestColorJitterReads(t *testing.T) {
 		`{"op":"ColorJitter","brightness":[1.5,1e6]}`: `{"op": "ColorJitter", "brightness": [1.5, 1000000], "contrast": 0, "saturation": 0, "hue": 0}`,
 	} {
 		op := mustParse(`[{"op":"CenterCrop","size":1},` + text + `]`).ops[1]
-		if got := TextOf(op); got != want {
-			t.Errorf("%s is %s, want %s", text, got, want)
-		}
+		testenv.Equal(t, TextOf(op), want, "%s", text)
 	}
 }

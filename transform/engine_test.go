@@ -95,9 +95,7 @@ func (m *naiveImage) do(t *testing.T, op Op, d *RNG) {
 	from.Resize(m.w, m.h)
 	copy(from.Pix, m.pix)
 	c := &canvas{engine: plainEngine, op: op, draws: *d, from: from, step: wholeImage(m.w, m.h)}
-	if err := op.apply(c); err != nil {
-		t.Fatalf("%s of %d×%d: %v", TextOf(op), m.w, m.h, err)
-	}
+	testenv.OK(t, op.apply(c), "%s of %d×%d", TextOf(op), m.w, m.h)
 	m.w, m.h = c.size()
 	m.pix = make([]byte, 3*m.w*m.h)
 	testenv.OK(t, c.finish(Output{Pix: m.pix, Width: m.w, Height: m.h}))

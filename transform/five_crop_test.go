@@ -54,9 +54,7 @@ func compareCrops(t *testing.T, engine *Engine, views Views, src Source, m naive
 	for v, spec := range views {
 		made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes()), Layout: layout}, RNG: views.RNG(7, 1, 3, 0, v)}
 	}
-	if err := engine.ApplyViews(src, made); err != nil {
-		t.Fatalf("%s: %v", views, err)
-	}
+	testenv.OK(t, engine.ApplyViews(src, made), "%s", views)
 	ten, _ := views[0].ops[1].(TenCrop)
 	for v, got := range made {
 		from := m

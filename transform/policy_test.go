@@ -61,18 +61,14 @@ func compareSpace(t *testing.T, s *space, want map[string][]float64, bins int, s
 // TestSpacedAsTorch compares with torch 2.15 on a processor with fused multiplication and addition, where the whole part is another one without: shifts.
 func TestSpacedAsTorch(t *testing.T) {
 	for _, bins := range []int{15, 27, 29, 31, 53, 57, 61} {
-		if got := spaced32(0, 32, bins/2, bins); got != 15.999999046325684 {
-			t.Errorf("the middle of %d from 0 to 32 is %v", bins, got)
-		}
+		testenv.Equal(t, spaced32(0, 32, bins/2, bins), 15.999999046325684, "the middle of %d from 0 to 32", bins)
 	}
 	for _, tc := range []struct {
 		low, high float64
 		k, bins   int
 		want      float64
 	}{{0, 32, 15, 33, 15}, {0, 0.99, 30, 31, 0.9900000095367432}, {255, 0, 16, 31, 119}} {
-		if got := spaced32(tc.low, tc.high, tc.k, tc.bins); got != tc.want {
-			t.Errorf("%+v: %v", tc, got)
-		}
+		testenv.Equal(t, spaced32(tc.low, tc.high, tc.k, tc.bins), tc.want, "%+v", tc)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"image"
 	"math"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestRandomBoxMatchesTorchvision compares the boxes with histograms of torchvision's own get_params, made by
@@ -63,9 +65,7 @@ func TestRandomBoxFallsBackToTheCentre(t *testing.T) {
 	} {
 		spec := must(NewSpec(RandomResizedCrop{Size: Size{5}, Scale: [2]float64{0.9, 1}}))
 		op, d := spec.ops[0].(RandomResizedCrop), NewRNG(0, 0, 0)
-		if got := op.box(c.w, c.h, &d); got != c.want {
-			t.Errorf("%d×%d: %v, want %v", c.w, c.h, got, c.want)
-		}
+		testenv.Equal(t, op.box(c.w, c.h, &d), c.want, "%d×%d", c.w, c.h)
 	}
 }
 

@@ -3,6 +3,8 @@ package transform
 import (
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestDrawsGolden pins the draws: a change would give other crops to a run that is resumed.
@@ -46,8 +48,6 @@ func TestDrawsDifferByKey(t *testing.T) {
 		want             uint64
 	}{{2, 0, 0x4bdb5a97c36e391a}, {2, 5, 0x8db50705ef9bf0f5}} {
 		d := NewViewRNG(42, 3, 1000, c.repetition, c.view)
-		if got := d.pcg.Uint64(); got != c.want {
-			t.Errorf("view %d of repetition %d draws %#x, want %#x", c.view, c.repetition, got, c.want)
-		}
+		testenv.Equal(t, d.pcg.Uint64(), c.want, "view %d of repetition %d draws", c.view, c.repetition)
 	}
 }

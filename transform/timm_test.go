@@ -198,8 +198,6 @@ func TestTimmFill(t *testing.T) {
 		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand","fill":null}]`: {128, 128, 128},
 		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand","fill":7}]`:    {7, 7, 7},
 	} {
-		if got := mustParse(text).Ops()[1].(TimmAugment).Fill; got != want {
-			t.Errorf("%s has the fill %v, want %v", text, got, want)
-		}
+		testenv.Equal(t, mustParse(text).Ops()[1].(TimmAugment).Fill, want, "%s has the fill", text)
 	}
 }

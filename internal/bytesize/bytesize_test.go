@@ -1,6 +1,10 @@
 package bytesize
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+)
 
 func TestSize(t *testing.T) {
 	for text, want := range map[string]Size{
@@ -18,34 +22,24 @@ func TestSize(t *testing.T) {
 		}
 	}
 	for b, want := range map[Size]string{512 << 20: "512MiB", 1000: "1000"} {
-		if got := b.String(); got != want {
-			t.Errorf("%d is written %q, want %q", int64(b), got, want)
-		}
+		testenv.Equal(t, b.String(), want, "%d", int64(b))
 	}
 }
 
 func TestNumbersForPeople(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234"} {
-		if got := Grouped(n); got != want {
-			t.Errorf("%d is written %q, want %q", n, got, want)
-		}
+		testenv.Equal(t, Grouped(n), want, "%d", n)
 	}
 	for n, want := range map[int]string{0: "0 images", 1: "1 image", 2: "2 images", 12345: "12,345 images"} {
-		if got := Counted(n, "image", "images"); got != want {
-			t.Errorf("%d images are written %q, want %q", n, got, want)
-		}
+		testenv.Equal(t, Counted(n, "image", "images"), want, "%d images", n)
 	}
 	for n, want := range map[int64]string{0: "0 bytes", 1: "1 byte", 1023: "1,023 bytes", 1024: "1.0 KiB", 12_345_678: "11.8 MiB", 147_000_000_000: "136.9 GiB", 3 << 40: "3.0 TiB"} {
-		if got := Format(n); got != want {
-			t.Errorf("%d bytes are written %q, want %q", n, got, want)
-		}
+		testenv.Equal(t, Format(n), want, "%d bytes", n)
 	}
 }
 
 func TestListed(t *testing.T) {
 	for most, want := range map[int]string{1: "a and 2 more", 2: "a, b and 1 more", 3: "a, b, c", 4: "a, b, c"} {
-		if got := Listed([]string{"a", "b", "c"}, most); got != want {
-			t.Errorf("the first %d: %q, want %q", most, got, want)
-		}
+		testenv.Equal(t, Listed([]string{"a", "b", "c"}, most), want, "the first %d", most)
 	}
 }

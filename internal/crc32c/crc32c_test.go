@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestLevels compares every level's checksum with hash/crc32's, of all short lengths, of lengths about the ends of
@@ -34,9 +35,7 @@ func TestLevels(t *testing.T) {
 				t.Fatalf("%v: %d bytes: %08x, want %08x", level, n, got, want)
 			}
 		}
-		if got := sum([]byte("123456789")); got != 0xe3069283 {
-			t.Errorf("%v: %08x", level, got)
-		}
+		testenv.Equal(t, sum([]byte("123456789")), 0xe3069283, "%v", level)
 	}
 }
 

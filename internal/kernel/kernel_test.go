@@ -57,9 +57,7 @@ func TestToolchain(t *testing.T) {
 			t.Errorf("%s names no release of Go", c.file)
 		}
 		for _, f := range found {
-			if got := "go" + strings.TrimPrefix(string(f[1]), "go"); got != Toolchain {
-				t.Errorf("%s: %s, want %s", c.file, got, Toolchain)
-			}
+			testenv.Equal(t, "go"+strings.TrimPrefix(string(f[1]), "go"), Toolchain, "%s", c.file)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestTrigonometry compares with package math, which may differ in the last bit or two.
@@ -78,8 +80,6 @@ func TestFMA32(t *testing.T) {
 		}
 		product := exact(a).Mul(exact(a), exact(b))
 		want, _ := product.Add(product, exact(c)).Float32()
-		if got := FMA32(a, b, c); got != want {
-			t.Fatalf("%g·%g + %g = %g, want %g", a, b, c, got, want)
-		}
+		testenv.Equal(t, FMA32(a, b, c), want, "%g·%g + %g", a, b, c)
 	}
 }

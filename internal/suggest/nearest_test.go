@@ -1,6 +1,10 @@
 package suggest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+)
 
 func TestName(t *testing.T) {
 	known := []string{"eval", "train", "train-resize", "RandomResizedCrop", "CenterCrop"}
@@ -8,14 +12,8 @@ func TestName(t *testing.T) {
 		"trian": "train", "Train": "train", "traim": "train", "train_resize": "train-resize", "randomresizedcrop": "RandomResizedCrop",
 		"RandomResizeCrop": "RandomResizedCrop", "CentreCrop": "CenterCrop", "evl": "eval", "": "", "byol": "", "Pad": "", "träin": "train",
 	} {
-		if got := Name(given, known); got != want {
-			t.Errorf("%q: %q is meant, want %q", given, got, want)
-		}
+		testenv.Equal(t, Name(given, known), want, "%q", given)
 	}
-	if got := Hint("evla", known); got != ` (did you mean "eval"?)` {
-		t.Errorf("hint %q", got)
-	}
-	if got := Hint("x", known); got != "" {
-		t.Errorf("hint %q", got)
-	}
+	testenv.Equal(t, Hint("evla", known), ` (did you mean "eval"?)`, "hint")
+	testenv.Equal(t, Hint("x", known), "", "hint")
 }

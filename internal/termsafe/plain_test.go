@@ -3,6 +3,8 @@ package termsafe
 import (
 	"bytes"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestText(t *testing.T) {
@@ -14,9 +16,7 @@ func TestText(t *testing.T) {
 		"a\xff":       `"a\xff"`,
 		"gpj.\u202ea": `"gpj.\u202ea"`,
 	} {
-		if got := Text(given); got != want {
-			t.Errorf("%q is shown as %s, want %s", given, got, want)
-		}
+		testenv.Equal(t, Text(given), want, "%q is shown as", given)
 	}
 }
 
@@ -38,8 +38,6 @@ func TestMessage(t *testing.T) {
 		"split train: loader: shard: a: b":                           "split train: a: b",
 		"my shard: a":                                                "my shard: a",
 	} {
-		if got := Message(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		testenv.Equal(t, Message(text), want, "%q", text)
 	}
 }

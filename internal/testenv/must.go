@@ -6,12 +6,15 @@ import (
 	"testing"
 )
 
-// OK ends the test on an error.
-func OK(t testing.TB, err error) {
-	if err != nil {
-		t.Helper()
-		t.Fatal(err)
+// OK ends the test on an error. of says of what it is, if the error does not: a format and its arguments.
+func OK(t testing.TB, err error, of ...any) {
+	if err == nil {
+		return
 	}
+	if t.Helper(); len(of) > 0 {
+		t.Fatalf(of[0].(string)+": %v", append(of[1:], err)...)
+	}
+	t.Fatal(err)
 }
 
 // Must returns a call's result to a test, which it ends if the call fails: blob := testenv.Must(os.ReadFile(path))(t).
@@ -64,6 +67,19 @@ func Same(t testing.TB, got, want []byte, of string, args ...any) {
 		}
 	}
 	t.Fatalf(of+": %d bytes, want %d", append(args, len(got), len(want))...)
+}
+
+// Equal reports a result that is not the wanted one.
+func Equal[V comparable](t testing.TB, got, want V, of string, args ...any) {
+	if got == want {
+		return
+	}
+	t.Helper()
+	verb := "%v"
+	if _, text := any(got).(string); text {
+		verb = "%q"
+	}
+	t.Errorf(of+": "+verb+", want "+verb, append(args, got, want)...)
 }
 
 // NoAllocations reports allocations of run, which has been called often enough for its memory to have its size.

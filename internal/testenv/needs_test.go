@@ -23,38 +23,26 @@ func TestStranger(t *testing.T) {
 	write := func(name, said string, status string) {
 		t.Helper()
 		script := "#!/bin/sh\necho '" + said + "' >&2\nexit " + status + "\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		OK(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755))
 	}
 	program := func() *Program {
 		p := *ImageMagick
 		p.find = p.search
 		return &p
 	}
-	if got := program().Find(); got != "" {
-		t.Errorf("found %s where there is nothing", got)
-	}
+	Equal(t, program().Find(), "", "where there is nothing")
 	write("convert", "converts units", "0")
-	if got := program().Find(); got != "" {
-		t.Errorf("%s is not ImageMagick", got)
-	}
+	Equal(t, program().Find(), "", "another program")
 	write("convert", "ImageMagick is not installed here", "1")
-	if got := program().Find(); got != "" {
-		t.Errorf("%s is taken for ImageMagick, which it names in its error", got)
-	}
+	Equal(t, program().Find(), "", "a program that names ImageMagick in its error")
 	write("convert", "Version: ImageMagick 6.9", "1")
-	if got := program().Find(); got != "" {
-		t.Errorf("%s failed, and is taken for ImageMagick", got)
-	}
+	Equal(t, program().Find(), "", "a program that failed")
 	r := &recorder{TB: t}
 	if program().Path(r); fmt.Sprint(r.skipped...) != "needs ImageMagick: apt install imagemagick" {
 		t.Errorf("a test without its program was skipped with %v", r.skipped)
 	}
 	write("convert", "Version: ImageMagick 6.9", "0")
-	if got := program().Find(); got != filepath.Join(dir, "convert") {
-		t.Errorf("found %q", got)
-	}
+	Equal(t, program().Find(), filepath.Join(dir, "convert"), "convert")
 	write("magick", "Version: ImageMagick 7.1", "0")
 	p := program()
 	if got := p.Find(); got != filepath.Join(dir, "magick") || p.Path(t) != got {

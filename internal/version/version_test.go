@@ -3,6 +3,8 @@ package version
 import (
 	"runtime/debug"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestFrom(t *testing.T) {
@@ -22,8 +24,6 @@ func TestFrom(t *testing.T) {
 		{nil, "0.1.0", "aabbccddeeff-dirty", "0.1.0 (aabbccddeeff, modified)"},
 		{nil, "0.1.0", "", "0.1.0"}, // from an archive without git
 	} {
-		if got := from(c.build, c.number, c.commit).String(); got != c.want {
-			t.Errorf("%q, %q: %q, want %q", c.number, c.commit, got, c.want)
-		}
+		testenv.Equal(t, from(c.build, c.number, c.commit).String(), c.want, "%q, %q", c.number, c.commit)
 	}
 }

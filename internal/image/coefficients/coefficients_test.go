@@ -73,16 +73,12 @@ func TestSameAsFile(t *testing.T) {
 			testenv.Must(reference.Reset(data, nil))(t)
 			want := decode(t, reference.Decode, r)
 			for i, d := range decoders {
-				if _, err := d.Reset(record); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				testenv.Must(d.Reset(record))(t)
 				testenv.Same(t, decode(t, d.Decode, r), want, "%s: %v differs with kernels %v", name, r, kernel.Available()[i])
 			}
 		}
 		for _, d := range decoders {
-			if _, err := d.Reset(bytes.Clone(record)); err != nil { // without slack
-				t.Fatal(err)
-			}
+			testenv.Must(d.Reset(bytes.Clone(record)))(t) // without slack
 			testenv.Same(t, testenv.Must(d.AppendFile(nil))(t), data, "%s: another file comes back", name)
 		}
 	}
@@ -258,11 +254,8 @@ func TestDamaged(t *testing.T) {
 		return err
 	}
 	check := func(err error) {
-		var format *FormatError
-		var file *jpeg.FormatError
-		var unsupported *jpeg.UnsupportedError
-		var limit *jpeg.LimitError
-		if err != nil && !errors.As(err, &format) && !errors.As(err, &file) && !errors.As(err, &unsupported) && !errors.As(err, &limit) {
+		if err != nil && !errors.As(err, new(*FormatError)) && !errors.As(err, new(*jpeg.FormatError)) &&
+			!errors.As(err, new(*jpeg.UnsupportedError)) && !errors.As(err, new(*jpeg.LimitError)) {
 			t.Fatal(err)
 		}
 	}

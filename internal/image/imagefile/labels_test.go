@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // exif is a JPEG's beginning with an orientation, little- or big-endian.
@@ -21,9 +23,7 @@ func TestOrientation(t *testing.T) {
 			want = 1
 		}
 		for _, big := range []bool{false, true} {
-			if got := Orientation(exif(n, big)); got != want {
-				t.Errorf("%d, big-endian %v: %d, want %d", n, big, got, want)
-			}
+			testenv.Equal(t, Orientation(exif(n, big)), want, "%d, big-endian %v", n, big)
 		}
 	}
 	if Orientation(nil) != 1 || Orientation([]byte(pngSignature)) != 1 {

@@ -51,9 +51,7 @@ func TestDamagedPNG(t *testing.T) {
 		iend := appendChunk(nil, "IEND", nil)
 		file := func(chunks ...[]byte) []byte { return bytes.Join(append([][]byte{head}, chunks...), nil) }
 		raw := inflated(t, packed)
-		if n := pngDataBytes(data[16:29]); n != len(raw) {
-			t.Errorf("%s: %d bytes of image data, of which %d are counted", name, len(raw), n)
-		}
+		testenv.Equal(t, pngDataBytes(data[16:29]), len(raw), "%s: the size of the image data", name)
 		insert := func(kind string, content []byte) []byte { // behind IHDR
 			return bytes.Join([][]byte{data[:33], appendChunk(nil, kind, content), data[33:]}, nil)
 		}

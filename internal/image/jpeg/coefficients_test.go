@@ -162,9 +162,7 @@ func TestSplitOdd(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(27, 28))
 	decoders := newDecoders()
 	for name, data := range whole {
-		if err := checkSplit(t, decoders, rnd, name, data); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.OK(t, checkSplit(t, decoders, rnd, name, data), "%s", name)
 	}
 	for name, data := range refused {
 		if err := checkSplit(t, decoders, rnd, name, data); !isOurs(err) {

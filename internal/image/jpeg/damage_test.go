@@ -144,10 +144,7 @@ func (c *oddity) check(t *testing.T, level int, d *Decoder, size image.Point, wa
 }
 
 func isOurs(err error) bool {
-	var format *FormatError
-	var unsupported *UnsupportedError
-	var limit *LimitError
-	return errors.As(err, &format) || errors.As(err, &unsupported) || errors.As(err, &limit)
+	return errors.As(err, new(*FormatError)) || errors.As(err, new(*UnsupportedError)) || errors.As(err, new(*LimitError))
 }
 
 // TestTruncated cuts files at every length: each must be refused, unless it is whole but for EOI, and the decoder must be as

@@ -80,9 +80,7 @@ func TestGolden(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: level %d: %v", name, i, err)
 				}
-				if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(pix)); got != want {
-					t.Errorf("%s: level %d: pixels have the checksum %s, want %s", name, i, got, want)
-				}
+				testenv.Equal(t, fmt.Sprintf("%08x", crc32.ChecksumIEEE(pix)), want, "%s: level %d: pixels have the checksum", name, i)
 			}
 		}
 		checkSplitWhole(t, decoders, rnd, name, data, config)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // damages are ways in which files come to harm. Each is given the file and where its first scan's data start.
@@ -140,9 +141,7 @@ func TestDamagedGolden(t *testing.T) {
 			data = damages[kind](rnd, data, scanOf(data))
 			for _, d := range decoders {
 				ours := decodeMutated(t, d, fmt.Sprintf("%s, %d", kind, i), data)
-				if err := answers.Compare(k, ours.pix, ours.pix); err != nil {
-					t.Errorf("%s: %v", ours.name, err)
-				}
+				testenv.OK(t, answers.Compare(k, ours.pix, ours.pix), "%s", ours.name)
 				all = append(all, ours)
 			}
 			k++

@@ -35,9 +35,7 @@ func (p *pillow) ask(payload []byte, format string, args ...any) []byte {
 	p.in.Write(payload)
 	testenv.OK(p.t, p.in.Flush())
 	var length int32
-	if err := binary.Read(p.r, binary.NativeEndian, &length); err != nil {
-		p.t.Fatalf("no answer to %q: %v", fmt.Sprintf(format, args...), err)
-	}
+	testenv.OK(p.t, binary.Read(p.r, binary.NativeEndian, &length), "no answer to %q", fmt.Sprintf(format, args...))
 	answer := make([]byte, length)
 	testenv.Must(io.ReadFull(p.r, answer))(p.t)
 	return answer
@@ -139,9 +137,7 @@ func TestPillowWeights(t *testing.T) {
 			for _, level := range kernel.Available() {
 				var a axis
 				a.compute(axisSpec{in, out, from, n, f, false, false}, level, false)
-				if err := compareTable(&a, want); err != nil {
-					t.Fatalf("%v, %d to %d, outputs %d to %d, %v: %v", f, in, out, from, from+n-1, level, err)
-				}
+				testenv.OK(t, compareTable(&a, want), "%v, %d to %d, outputs %d to %d, %v", f, in, out, from, from+n-1, level)
 			}
 			tables++
 			weights += len(want) - 1 - 2*n

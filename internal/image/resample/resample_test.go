@@ -52,9 +52,7 @@ func TestVerticalFirst(t *testing.T) {
 		{10, 9, 20, 10, false},  // both grow
 		{10, 20, 10, 10, false}, // no horizontal pass
 	} {
-		if got := Pillow13.verticalFirst(c.srcW, c.srcH, c.outW, c.outH); got != c.want {
-			t.Errorf("%+v: vertical first is %v", c, got)
-		}
+		testenv.Equal(t, Pillow13.verticalFirst(c.srcW, c.srcH, c.outW, c.outH), c.want, "%+v: vertical first", c)
 		if Pillow12.verticalFirst(c.srcW, c.srcH, c.outW, c.outH) {
 			t.Errorf("%+v: vertical first before 13", c)
 		}
@@ -73,9 +71,7 @@ func TestResizeShortSide(t *testing.T) {
 func TestPackageExample(t *testing.T) {
 	var a axis
 	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false, false}, kernel.Generic, false)
-	if w := [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}; w != [3]int32{1797559, 1797559, 599186} {
-		t.Errorf("weights %v", w)
-	}
+	testenv.Equal(t, [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}, [3]int32{1797559, 1797559, 599186}, "weights")
 	c := resizeCase{[]byte{10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40}, 4, 1, 2, 1, image.Rect(0, 0, 1, 1), Bilinear, Pillow13}
 	if got := c.run(t, &Resampler{}, NHWC, false); got[0] != 17 {
 		t.Errorf("first pixel %d, want 17", got[0])

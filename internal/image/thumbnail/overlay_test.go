@@ -4,13 +4,13 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestColourOf(t *testing.T) { // of VOC's colour map from label 1 on
 	for label, want := range [][3]byte{{128, 0, 0}, {0, 128, 0}, {128, 128, 0}, {0, 0, 128}} {
-		if got := colourOf(int64(label)); got != want {
-			t.Errorf("%d: %v, want %v", label, got, want)
-		}
+		testenv.Equal(t, colourOf(int64(label)), want, "%d", label)
 	}
 }
 

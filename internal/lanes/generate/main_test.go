@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestDerivedFilesAreCurrent derives every file again that a go:generate line of the module asks for.
@@ -30,30 +31,17 @@ func TestDerivedFilesAreCurrent(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if found == 0 {
 		t.Error("no go:generate line found")
 	}
 }
 
 func checkDerived(t *testing.T, path string, j job) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Error(err)
-		return
-	}
+	text := testenv.Must(os.ReadFile(path))(t)
 	for _, l := range j.levels {
-		want, err := j.derive(filepath.Base(path), text, l)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		name := j.target(path, l)
-		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what %s gives (%v): run go generate there", name, path, err)
-		}
+		want, name := testenv.Must(j.derive(filepath.Base(path), text, l))(t), j.target(path, l)
+		testenv.Same(t, testenv.Must(os.ReadFile(name))(t), want, "%s is not what %s gives: run go generate there", name, path)
 	}
 }
 

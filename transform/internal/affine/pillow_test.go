@@ -110,9 +110,7 @@ func TestPillow(t *testing.T) {
 		for k, m := range mappers {
 			clear(got.Pix)
 			m.Map(got, src, a, f, fill)
-			if err := p.answers.Compare(i, got.Pix, want.Pix); err != nil {
-				t.Fatalf("%v: %s: %v", kernel.Available()[k], question, err)
-			}
+			testenv.OK(t, p.answers.Compare(i, got.Pix, want.Pix), "%v: %s", kernel.Available()[k], question)
 		}
 	}
 }

@@ -79,9 +79,7 @@ func TestPillow(t *testing.T) {
 		want := ask(src, radius)
 		for k, r := range blurrers() {
 			got := blurred(t, src, func(dst *imagefile.RGB) { r.Pillow(dst, src, radius) })
-			if err := answers.Compare(i, got.Pix, want); err != nil {
-				t.Fatalf("%v: %d×%d by %v: %v", kernel.Available()[k], src.Width, src.Height, radius, err)
-			}
+			testenv.OK(t, answers.Compare(i, got.Pix, want), "%v: %d×%d by %v", kernel.Available()[k], src.Width, src.Height, radius)
 		}
 	}
 }
