@@ -51,8 +51,8 @@ var hostileValues = []string{
 	`[{"op":"RandomInvert","p":1e9}]`,
 }
 
-// TestHostileParameters gives every parameter of every operation values that make no sense: each is refused with the parameter's name, or taken, and
-// then images come of it, or a reason why of this one none does.
+// TestHostileParameters gives every parameter of every operation values that make no sense. Each is refused with the parameter's
+// name. Or it is taken, and then the transform makes images, or says why it cannot make this one.
 func TestHostileParameters(t *testing.T) {
 	src := Source{Image: encodePNG(t, randomImage(13, 11, 1), 13, 11)}
 	engine, seen, taken, refused := NewEngine(kernel.Active()), map[string]bool{}, 0, 0

@@ -151,7 +151,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestFormats checks that every format has a name of its own, and that files are told by their first bytes alone.
+// TestFormats checks that every format has a name of its own, and that the first bytes alone decide the format.
 func TestFormats(t *testing.T) {
 	names := map[string]bool{}
 	for i := range len(formats) + 2 {

@@ -105,8 +105,8 @@ func oddScans(t *testing.T) []oddity {
 	}
 }
 
-// TestOddities checks files that are not quite as they should be against Pillow's verdict: what it takes must give its
-// pixels, also those that libjpeg invents with a warning; what it refuses must give an error.
+// TestOddities compares slightly malformed files with Pillow's verdict. Files that Pillow takes must give its pixels, also
+// those that libjpeg invents with a warning. Files that it refuses must give an error.
 func TestOddities(t *testing.T) {
 	py := startPillow(t)
 	for _, c := range slices.Concat(oddHeaders(t), oddScans(t), oddColours(t), oddSteps(t)) {

@@ -186,7 +186,7 @@ func variants() (all []variant) {
 }
 
 // transformed returns variants that jpegtran rewrites. Its files are unlike an encoder's: the blocks beyond the picture's edges
-// hold other samples than copies of the edge, sampling factors and quantisation tables are transposed, and progressive files
+// hold other samples than copies of the edge. Sampling factors and quantisation tables are transposed, and progressive files
 // have restart intervals of one MCU.
 func transformed() (all []variant) {
 	for i, s := range []string{"1x1", "2x1", "2x2", "1x2", "4x1", "4x2", "1x4", "2x4", "3x2", "2x2,1x2,2x1", "1x1,2x2,1x1"} {

@@ -72,7 +72,7 @@ func (f *forgery) encode() []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32c.Checksum(out))
 }
 
-// forgeries change one entry, or several of which no two in a row agree with each other. Each is told at random where.
+// forgeries change one entry, or several of which no two in a row agree with each other. rnd chooses where.
 var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
 	"position of one": func(f *forgery, rnd *rand.Rand) {
 		f.entries[rnd.IntN(len(f.entries))].bit += rnd.IntN(65) - 32

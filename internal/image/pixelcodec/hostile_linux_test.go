@@ -178,8 +178,8 @@ func TestEncodeBetweenGuardPages(t *testing.T) {
 	})
 }
 
-// TestHostileWidths gives bitpack row pairs of which each group is as wide or as narrow as it can be, at the very end of
-// the memory, with lengths that fit: nothing but the arithmetic of widths stands between the kernels and the guard page.
+// TestHostileWidths decodes row pairs of bitpack whose groups are as wide or as narrow as possible, with lengths that fit,
+// at the very end of the memory. Only the arithmetic of widths keeps the kernels from the guard page.
 func TestHostileWidths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	codecs := make([]Codec, 0, 3)

@@ -17,8 +17,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// sharedBlob returns two mappings of one file that holds blob and slack behind it: one to write to, as another process may,
-// and one to decode from, at the end of which is a page that may not be read.
+// sharedBlob returns two mappings of a file with blob and slack behind it. write is for changes, as another process may make
+// them. read is for decoding; a page that may not be read follows it.
 func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 	t.Helper()
 	page := syscall.Getpagesize()

@@ -12,8 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// guarded holds two buffers, each between pages that cannot be touched: reading or writing one byte in front of or
-// behind a buffer that is aligned to that page is a fault, which ends the test with a stack trace.
+// guarded holds two buffers, each between pages that cannot be touched. Reading or writing one byte before or after a
+// buffer that is aligned to such a page is a fault, which ends the test with a stack trace.
 type guarded struct {
 	src, dst []byte // the accessible pages
 	room     []byte // part of dst in front of the last output
@@ -46,7 +46,7 @@ func (g *guarded) source(c resizeCase, have image.Rectangle, stride int) []byte 
 	return src
 }
 
-// output returns size bytes that end at the guard page. What is in front of them is checked by check.
+// output returns size bytes that end at the guard page. check looks at the bytes in front of them.
 func (g *guarded) output(size int) []byte {
 	g.room = g.dst[max(0, guardSize-size-4096) : guardSize-size]
 	for i := range g.room {
