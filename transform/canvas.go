@@ -16,14 +16,12 @@ import (
 //
 //	from → colours or pending → step
 //
-// from has the pixels: the stored image, still undecoded; the region of it that several views share; or one of the
-// engine's two scratch images. colours change pixels one by one, so that only those are changed that the step shows.
-// pending is an optional change of all of from, such as an affine map; only an image in memory has one. step is a single
-// pass over the pixels: a crop, a resize, a crop, a flip.
+// from has the pixels: the stored image, still undecoded; the region of it that several views share; or one of the engine's two scratch
+// images. colours change pixels one by one, so that only those are changed that the step shows. pending is an optional change of all of
+// from, such as an affine map; only an image in memory has one. step is a single pass over the pixels: a crop, a resize, a crop, a flip.
 //
-// Crops, resizes and flips are added to the step. An operation that does not fit into the step (a resize of a resized
-// image) ends it. Then render does pending and step, writes the result to the other scratch image, and begins a new
-// step there.
+// Crops, resizes and flips are added to the step. An operation that does not fit into the step (a resize of a resized image) ends it. Then
+// render does pending and step, writes the result to the other scratch image, and begins a new step there.
 //
 // Other operations need the image in memory: inMemory renders it, unless it is there and the step is empty. change then
 // leaves its work pending, and redraw does its work at once. Both first do earlier work (settle), in place or
@@ -32,8 +30,7 @@ import (
 // At the end finish writes to the batch: colours or the pending change directly if the step is empty, otherwise the step's result.
 // A stored image that only a step works on is therefore decoded, resized and written to the batch without a stop.
 //
-// On a dry canvas (views.go) operations draw and add to the step as usual. The first operation that needs a pixel ends
-// the run.
+// On a dry canvas (views.go) operations draw and add to the step as usual. The first operation that needs a pixel ends the run.
 type canvas struct {
 	engine *Engine
 	draws  RNG
@@ -203,8 +200,7 @@ func (c *canvas) next(w, h int) *imagefile.RGB {
 	return to
 }
 
-// inMemory returns the image after the operations so far, in the engine's memory, for an operation that changes pixels
-// in place.
+// inMemory returns the image after the operations so far, in the engine's memory, for an operation that changes pixels in place.
 func (c *canvas) inMemory() (*imagefile.RGB, error) {
 	w, h := c.size()
 	if c.rendered == 0 || c.step != wholeImage(w, h) {

@@ -17,8 +17,7 @@ type CenterCrop struct {
 func (CenterCrop) random() bool                     { return false }
 func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
-// apply is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to
-// even.
+// apply is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to even.
 func (o CenterCrop) apply(c *canvas) error {
 	w, h := c.size()
 	left, top := centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0])

@@ -17,11 +17,10 @@ import (
 //
 //	Scale [2]float64 `param:"scale" default:"[0.08, 1]" range:"0 1"`
 //
-// param is the name in JSON, which is torchvision's. default is the value of an absent parameter, as JSON or as a bare
-// word; null leaves the field at its zero value, and a parameter without a default is required. range bounds every
-// number of it. oneof lists the accepted words of a text. is names the kind of parameter (kinds.go) where the field's
-// type does not imply it. After the name, "omitempty" leaves a zero value out of the JSON and unchecked, and "nonzero"
-// refuses zeros in JSON because in Go they stand for the default.
+// param is the name in JSON, which is torchvision's. default is the value of an absent parameter, as JSON or as a bare word; null leaves
+// the field at its zero value, and a parameter without a default is required. range bounds every number of it. oneof lists the accepted
+// words of a text. is names the kind of parameter (kinds.go) where the field's type does not imply it. After the name, "omitempty" leaves a
+// zero value out of the JSON and unchecked, and "nonzero" refuses zeros in JSON because in Go they stand for the default.
 //
 // Reading, checking and writing of parameters, the table in docs/transforms.md, and the names that servers give to clients
 // all follow from these tags.

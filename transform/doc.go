@@ -9,16 +9,14 @@
 //
 // # Operations
 //
-// An operation is a struct with a method apply, which draws and does the work. Tags of its fields declare the
-// parameters with their defaults in JSON, which are torchvision's (declare.go). Reading, checking and writing them, the
-// table in docs/transforms.md and the names that servers give to clients follow from the tags. An operation that
-// changes the size of images, draws nothing, needs further checks or precomputes tables has a method for that, too
-// (operations.go). To add one, write the struct, a line in the list of operations.go, and a test. Parsing, checking and
-// the engine do not know operations by name.
+// An operation is a struct with a method apply, which draws and does the work. Tags of its fields declare the parameters with their
+// defaults in JSON, which are torchvision's (declare.go). Reading, checking and writing them, the table in docs/transforms.md and the names
+// that servers give to clients follow from the tags. An operation that changes the size of images, draws nothing, needs further checks or
+// precomputes tables has a method for that, too (operations.go). To add one, write the struct, a line in the list of operations.go, and a
+// test. Parsing, checking and the engine do not know operations by name.
 //
-// Operations work on a canvas. It is lazy: crops, flips and one resize are gathered and done in one pass over the
-// remaining pixels. That is why Resize and CenterCrop of a JPEG decode only a part of it. The kinds of operation use it
-// like this:
+// Operations work on a canvas. It is lazy: crops, flips and one resize are gathered and done in one pass over the remaining pixels. That is
+// why Resize and CenterCrop of a JPEG decode only a part of it. The kinds of operation use it like this:
 //
 //   - Geometry by rectangles (crops, padding): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
 //   - Colours of single pixels: canvas.recolour. They wait until it is known which pixels are shown, unless a resize or borders

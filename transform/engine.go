@@ -131,8 +131,7 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 	return e.DecodeResized(src, same, Bilinear, Pillow13)
 }
 
-// Repaired returns the damage that was repaired in the decoded part of the last image file, as libjpeg repairs it, or
-// nil.
+// Repaired returns the damage that was repaired in the decoded part of the last image file, as libjpeg repairs it, or nil.
 func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
 // render writes the result of a step to dst, which has keep's size, after changes of the pixels.

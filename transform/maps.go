@@ -53,8 +53,7 @@ type RandomAffine struct {
 	MaskFill int `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
-// apply draws the angle, then the shift along x and y in whole pixels, the scale, and the shear along x and y: those that have
-// a range.
+// apply draws the angle, then the shift along x and y in whole pixels, the scale, and the shear along x and y: those that have a range.
 func (o RandomAffine) apply(c *canvas) error {
 	w, h := c.size()
 	p := affineParams{angle: c.draws.uniform(o.Degrees[0], o.Degrees[1]), scale: 1, center: o.Center}

@@ -16,9 +16,8 @@ import (
 //
 //	[{"op": "Resize", "size": 256, "interpolation": "bilinear"}, {"op": "CenterCrop", "size": 224}]
 //
-// with torchvision's parameter names and defaults. A name may also come as a JSON string. Operations that resize take
-// one parameter that torchvision lacks, "resampler": the releases of Pillow that they match, by default the newest.
-// Errors are [*SpecError].
+// with torchvision's parameter names and defaults. A name may also come as a JSON string. Operations that resize take one parameter that
+// torchvision lacks, "resampler": the releases of Pillow that they match, by default the newest. Errors are [*SpecError].
 func Parse(text string) (*Spec, error) {
 	views, err := ParseViews(text, Pillow13)
 	switch {

@@ -80,8 +80,7 @@ type RandomEqualize struct {
 
 func (o RandomEqualize) apply(c *canvas) error { return c.chance(o.P, (*canvas).equalize) }
 
-// ColorJitter is torchvision.transforms.ColorJitter(brightness, contrast, saturation, hue): up to four adjustments, in a random
-// order.
+// ColorJitter is torchvision.transforms.ColorJitter(brightness, contrast, saturation, hue): up to four adjustments, in a random order.
 type ColorJitter struct {
 	// Brightness, Contrast and Saturation are the ranges of their factors, at least 0; Hue is the range of the turn, within
 	// −0.5 to 0.5. A nil range leaves its property alone. In JSON each may also be one number x, which stands for 1 − x (but
@@ -123,8 +122,7 @@ var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*c
 
 // Changes of colours, named as in torchvision.transforms.functional.
 
-// adjust changes the image by an adjustment, which takes an amount or ignores it. It has the bits of images of Pillow and of
-// tensors.
+// adjust changes the image by an adjustment, which takes an amount or ignores it. It has the bits of images of Pillow and of tensors.
 func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float64) error {
 	return c.recolour(colour{adjustment: adjustment, amount: amount, tensor: c.tensor})
 }

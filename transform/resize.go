@@ -80,8 +80,7 @@ func (o Resize) Resized(w, h int) (int, int, error) {
 	return outW, outH, nil
 }
 
-// LeadingResize returns the Resize that the transform begins with, if it does. Images of a set may already be stored
-// resized that way.
+// LeadingResize returns the Resize that the transform begins with, if it does. Images of a set may already be stored resized that way.
 func (s *Spec) LeadingResize() (op Resize, ok bool) {
 	op, ok = s.ops[0].(Resize)
 	return op, ok

@@ -31,9 +31,8 @@ var (
 	resizedCrops = regexp.MustCompile(`("RandomResizedCrop", "size": )\[[^]]*\](, "scale": \[[^]]*\], "ratio": )\[[^]]*\]`)
 )
 
-// Fitted returns the views with results of another height and width: every RandomResizedCrop gets this size and its
-// aspect ratio. With a scale of 1 it gives the largest central crop of that ratio. The transform must have no other
-// size.
+// Fitted returns the views with results of another height and width: every RandomResizedCrop gets this size and its aspect ratio. With a
+// scale of 1 it gives the largest central crop of that ratio. The transform must have no other size.
 func (v Views) Fitted(height, width int) (Views, error) {
 	ratio := float64(width) / float64(height)
 	text := resizedCrops.ReplaceAllString(v.String(), fmt.Sprintf("${1}[%d, %d]${2}[%v, %v]", height, width, ratio, ratio))

@@ -62,8 +62,7 @@ func (d *RNG) below(n int) int {
 	return int(high)
 }
 
-// shuffle puts list in a random order, all orders equally likely: from the end, each element is swapped with itself or
-// an earlier one.
+// shuffle puts list in a random order, all orders equally likely: from the end, each element is swapped with itself or an earlier one.
 func (d *RNG) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := d.below(i + 1)
@@ -94,8 +93,7 @@ func roundToInt(x float64) int { return int(math.RoundToEven(x)) }
 
 // Non-uniform distributions, made from uniform draws by additions, products and roots, which every platform rounds alike.
 
-// normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method without its
-// second number.
+// normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method without its second number.
 func (d *RNG) normal() float64 {
 	for {
 		x, y := d.uniform(-1, 1), d.uniform(-1, 1)

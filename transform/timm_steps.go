@@ -45,9 +45,8 @@ func (p *timmPlan) applyMix(c *canvas) error {
 	return c.mix(m, func(c *canvas) error { return p.do(c, p.policies[0][c.draws.below(len(p.policies[0]))]) })
 }
 
-// blendWeights converts the weights of a sum to those of successive blends, as timm's _calc_blended_weights does. In
-// the sum the image has the weight 1 - share. The last chain keeps its weight; the chains before it divide the
-// remainder.
+// blendWeights converts the weights of a sum to those of successive blends, as timm's _calc_blended_weights does. In the sum the image has
+// the weight 1 - share. The last chain keeps its weight; the chains before it divide the remainder.
 func blendWeights(weights []float32, share float32) {
 	remaining := float32(1)
 	for i := len(weights) - 1; i >= 0; i-- {

@@ -28,8 +28,7 @@ func newViews(ops ...Op) (Views, error) {
 	return views, nil
 }
 
-// A severalOp makes several results of an image, and so several views of the transform that holds it. It applies the one of
-// canvas.part.
+// A severalOp makes several results of an image, and so several views of the transform that holds it. It applies the one of canvas.part.
 type severalOp interface{ results() int }
 
 // severalError is the error of a severalOp where only one result is allowed, or nil.
@@ -53,8 +52,7 @@ const ViewsMax = 64
 //
 //	{"views": ["train", [{"op": "CenterCrop", "size": 96}], {"repeat": 8, "ops": "cifar"}]}
 //
-// The elements are transforms as for [Parse], or objects with a transform and its number of views. Errors are
-// [*SpecError].
+// The elements are transforms as for [Parse], or objects with a transform and its number of views. Errors are [*SpecError].
 func ParseViews(text string, resampler Resampler) (Views, error) {
 	text = strings.TrimSpace(text)
 	if views := textOf(viewPresets, unquoted(text)); views != "" {
@@ -212,9 +210,8 @@ func (e *Engine) open(src Source) (w, h int, err error) {
 	return w, h, err
 }
 
-// sharedRegion returns the region of an image of w × h pixels to decode once for all views: the bounding box of their
-// regions, or an empty one if decoding for each is less work. It runs each view's operations, with its draws, up to the
-// first one that needs a pixel.
+// sharedRegion returns the region of an image of w × h pixels to decode once for all views: the bounding box of their regions, or an empty
+// one if decoding for each is less work. It runs each view's operations, with its draws, up to the first one that needs a pixel.
 func (e *Engine) sharedRegion(views []View, w, h int) (all image.Rectangle) {
 	each := 0
 	for i := range views {

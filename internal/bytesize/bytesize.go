@@ -26,8 +26,7 @@ var units = []struct {
 	{"B", 1}, {"", 1},
 }
 
-// Set parses a size of at least one byte: "512MiB" and "512M" have units of 1024, "512MB" of 1000, "300000000" are
-// bytes. It ignores case.
+// Set parses a size of at least one byte: "512MiB" and "512M" have units of 1024, "512MB" of 1000, "300000000" are bytes. It ignores case.
 func (s *Size) Set(text string) error {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	for _, u := range units {

@@ -8,10 +8,9 @@ import (
 	"unsafe"
 )
 
-// A processor's CRC instruction takes eight bytes, its result comes three cycles later (two on Neoverse), and x86's newer
-// processors begin two or three of them in each, Neoverse one. hash/crc32 goes through three stretches of memory side by side
-// and so begins one a cycle, and on arm64 through one; crcStretches goes through eight, which is also good for waiting for memory
-// less.
+// A processor's CRC instruction takes eight bytes, its result comes three cycles later (two on Neoverse), and x86's newer processors begin
+// two or three of them in each, Neoverse one. hash/crc32 goes through three stretches of memory side by side and so begins one a cycle, and
+// on arm64 through one; crcStretches goes through eight, which is also good for waiting for memory less.
 //
 // Afterwards the states of the stretches are joined: a state that n bytes follow counts x^8n times (modulo the polynomial). The
 // product of two reflected polynomials of 32 bits is one of 64 bits, times x. The CRC instruction multiplies its operand by x^32 and

@@ -1,10 +1,8 @@
-// Package kernel reports which accelerated kernels are compiled in, which of them this processor supports, and which
-// are in use. Every accelerated function of the project has a generic twin as its reference. The [Level] of this
-// package decides between them.
+// Package kernel reports which accelerated kernels are compiled in, which of them this processor supports, and which are in use. Every
+// accelerated function of the project has a generic twin as its reference. The [Level] of this package decides between them.
 //
-// The environment variable IMGFEED_KERNELS (generic; avx2 or avx512 on x86-64; neon on arm64) lowers the level, for
-// measurements and tests, and to exclude the accelerated code when something looks wrong. It never raises the level
-// above the processor's.
+// The environment variable IMGFEED_KERNELS (generic; avx2 or avx512 on x86-64; neon on arm64) lowers the level, for measurements and tests,
+// and to exclude the accelerated code when something looks wrong. It never raises the level above the processor's.
 package kernel
 
 import (
@@ -101,9 +99,8 @@ func Available() []Level {
 	return levels
 }
 
-// Active returns the level in use: the lowest of the compiled level, the processor's, and that of IMGFEED_KERNELS. The
-// variable is read once. An unknown value, or one for another architecture, means [Generic], the safe choice;
-// [CheckEnv] reports it.
+// Active returns the level in use: the lowest of the compiled level, the processor's, and that of IMGFEED_KERNELS. The variable is read
+// once. An unknown value, or one for another architecture, means [Generic], the safe choice; [CheckEnv] reports it.
 func Active() Level { return active() }
 
 var active = sync.OnceValue(func() Level {
@@ -134,13 +131,11 @@ func chosen() (Level, error) {
 	return min(level, limit), nil
 }
 
-// Toolchain is the release of Go that builds the accelerated kernels, as GOTOOLCHAIN takes it: that of go.mod's
-// toolchain line. Their build constraints allow its patch releases only, because simd/archsimd is an experiment that
-// changes from release to release.
+// Toolchain is the release of Go that builds the accelerated kernels, as GOTOOLCHAIN takes it: that of go.mod's toolchain line. Their build
+// constraints allow its patch releases only, because simd/archsimd is an experiment that changes from release to release.
 const Toolchain = "go1.27.4"
 
-// Notice returns a line about missing accelerated kernels and how to get them, or "" if the binary has them or the
-// platform has no kernels.
+// Notice returns a line about missing accelerated kernels and how to get them, or "" if the binary has them or the platform has no kernels.
 func Notice() string {
 	if compiled != Generic || len(ofArchitecture(runtime.GOARCH)) == 1 {
 		return ""

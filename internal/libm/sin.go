@@ -9,8 +9,7 @@ const (
 	piOver2C = 2.02226624879595063154e-21
 )
 
-// quarters returns the number n of quarter turns nearest to x ≥ 0, and two parts. Their difference minus n·piOver2C is
-// x - n·π/2.
+// quarters returns the number n of quarter turns nearest to x ≥ 0, and two parts. Their difference minus n·piOver2C is x - n·π/2.
 func quarters(x float64) (n int, upper, lower float64) {
 	n = int(float64(x*(2/math.Pi)) + 0.5)
 	f := float64(n)

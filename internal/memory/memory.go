@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// ForCache returns how many bytes of files the page cache can hold for this process, including those that it holds now.
-// It is the memory available on the machine, or in one of the process's control groups if that is less, and 0 if it
-// cannot be read.
+// ForCache returns how many bytes of files the page cache can hold for this process, including those that it holds now. It is the memory
+// available on the machine, or in one of the process's control groups if that is less, and 0 if it cannot be read.
 func ForCache() int64 {
 	_, forCache := system(os.ReadFile).memory()
 	return forCache

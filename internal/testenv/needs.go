@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// A Program is used by tests. Other programs may have the same name, so its command is recognised by its exit status
-// and its output.
+// A Program is used by tests. Other programs may have the same name, so its command is recognised by its exit status and its output.
 type Program struct {
 	Name     string   // shown to people
 	Install  string   // how to get it
@@ -61,8 +60,7 @@ var (
 	ImageMagick = Command("imagemagick")
 )
 
-// versionLimit bounds the time of a version query. Another program of the same name may wait for input, which never
-// comes.
+// versionLimit bounds the time of a version query. Another program of the same name may wait for input, which never comes.
 const versionLimit = 20 * time.Second
 
 // Python says that a test needs a Python with packages. Package pillowtest finds one.

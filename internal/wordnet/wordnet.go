@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// ilsvrc2012 begins with WordNet's licence, which allows copies of the words that include it. Then it has one class per
-// line.
+// ilsvrc2012 begins with WordNet's licence, which allows copies of the words that include it. Then it has one class per line.
 //
 //go:embed ilsvrc2012.txt
 var ilsvrc2012 string
@@ -29,15 +28,13 @@ var classes = sync.OnceValues(func() (wnids []string, words map[string]string) {
 	return wnids, words
 })
 
-// Wnids returns the wnids of ILSVRC2012's classes in sorted order: the index is the label. The caller must not change
-// them.
+// Wnids returns the wnids of ILSVRC2012's classes in sorted order: the index is the label. The caller must not change them.
 func Wnids() []string {
 	wnids, _ := classes()
 	return wnids
 }
 
-// Words returns WordNet's words for a class of ILSVRC2012 by its wnid: "tench, Tinca tinca" for n01440764; "" for other
-// classes.
+// Words returns WordNet's words for a class of ILSVRC2012 by its wnid: "tench, Tinca tinca" for n01440764; "" for other classes.
 func Words(class string) string {
 	_, words := classes()
 	return words[class]

@@ -1,6 +1,5 @@
-// Package coefficients stores the quantised coefficients of JPEG files in a form that vector instructions unpack.
-// Decoding gives the file's pixels without decoding Huffman codes. The file can be restored byte for byte.
-// docs/format/coefficients.md specifies every byte.
+// Package coefficients stores the quantised coefficients of JPEG files in a form that vector instructions unpack. Decoding gives the file's
+// pixels without decoding Huffman codes. The file can be restored byte for byte. docs/format/coefficients.md specifies every byte.
 //
 // Package jpeg splits and restores files, and turns coefficients into pixels. It processes an image in batches of four
 // adjacent MCUs. Four adjacent blocks of a component in a batch are a quad. A quad has four pairs of rows, and a pair

@@ -22,10 +22,9 @@ type kernels struct {
 	// coefficients of each. It returns the number of values used.
 	expand func(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int
 
-	// list writes the second list's values of a quad, for its first pairs of rows: the nonzero coefficients outside the
-	// first cell, positive ones less one. It sets the masks of these pairs, and returns the number of values. large
-	// reports that some may need more than eight bits; their bytes are undefined. Up to listSlack bytes after the
-	// values are overwritten.
+	// list writes the second list's values of a quad, for its first pairs of rows: the nonzero coefficients outside the first cell,
+	// positive ones less one. It sets the masks of these pairs, and returns the number of values. large reports that some may need more
+	// than eight bits; their bytes are undefined. Up to listSlack bytes after the values are overwritten.
 	list func(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool)
 }
 

@@ -24,8 +24,7 @@ var spreadWords = func() (t [256]spreadTable) {
 	return t
 }()
 
-// planesOfTwo moves the planes of two chunks, by the six bits of their widths, to the bytes that a transposition of bit
-// matrices expects.
+// planesOfTwo moves the planes of two chunks, by the six bits of their widths, to the bytes that a transposition of bit matrices expects.
 var planesOfTwo = func() (t [64]spreadTable) {
 	for widths := range t {
 		s := &t[widths]
@@ -44,8 +43,7 @@ var planesOfTwo = func() (t [64]spreadTable) {
 	return t
 }()
 
-// spreadBytes spreads values to the set bits of an eight-bit mask, two columns of four blocks, and groups them by
-// block.
+// spreadBytes spreads values to the set bits of an eight-bit mask, two columns of four blocks, and groups them by block.
 var spreadBytes = func() (t [256][8]uint8) {
 	for mask := range t {
 		n := uint8(0)

@@ -65,8 +65,7 @@ func unpackAVX2(values, widths, planes []byte, more int8) {
 	Leave()
 }
 
-// expandAVX2 spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to
-// a row.
+// expandAVX2 spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to a row.
 func expandAVX2(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int {
 	in := start(values)
 	n := 0
@@ -111,8 +110,7 @@ func bytesOfOnes(x uint64) uint64 {
 	return (x + x>>4) & 0x0f0f0f0f0f0f0f0f * 0x0101010101010101
 }
 
-// listAVX2 puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a
-// time.
+// listAVX2 puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a time.
 func listAVX2(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	largest := LoadLane(unsafe.Pointer(&smallBytes))
 	for pair := range pairs {

@@ -67,8 +67,7 @@ func unpackNEON(values, widths, planes []byte, more int8) {
 	Leave()
 }
 
-// expandNEON spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to
-// a row.
+// expandNEON spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to a row.
 func expandNEON(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int {
 	in := start(values)
 	n := 0
@@ -113,8 +112,7 @@ func bytesOfOnes(x uint64) uint64 {
 	return (x + x>>4) & 0x0f0f0f0f0f0f0f0f * 0x0101010101010101
 }
 
-// listNEON puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a
-// time.
+// listNEON puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a time.
 func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	largest := LoadLane(unsafe.Pointer(&smallBytes))
 	for pair := range pairs {

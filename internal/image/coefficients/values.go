@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Values are stored in chunks of eight with the same width, 1 to 8, and eight chunks are a bundle: its widths, less
-// one, take 24 bits, the first chunk's lowest. A chunk of width w has w bytes: bit i of the first is the sign of value
-// i. Bits w-2 to 0 of the values follow, inverted if the value is negative. An incomplete last bundle has no planes for
-// its missing chunks.
+// Values are stored in chunks of eight with the same width, 1 to 8, and eight chunks are a bundle: its widths, less one, take 24 bits, the
+// first chunk's lowest. A chunk of width w has w bytes: bit i of the first is the sign of value i. Bits w-2 to 0 of the values follow,
+// inverted if the value is negative. An incomplete last bundle has no planes for its missing chunks.
 const (
 	chunkValues  = 8
 	bundleChunks = 8

@@ -52,8 +52,7 @@ type format struct {
 	unsupported func(error) bool
 }
 
-// PixelsMax is the largest number of pixels of an image: Pillow treats larger ones as decompression bombs (2 ·
-// MAX_IMAGE_PIXELS).
+// PixelsMax is the largest number of pixels of an image: Pillow treats larger ones as decompression bombs (2 · MAX_IMAGE_PIXELS).
 const PixelsMax = jpeg.MaxPixels
 
 // String returns the format's lower-case name, or "format(9)" for a number without one.

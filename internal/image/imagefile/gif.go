@@ -34,9 +34,8 @@ type gifFrame struct {
 
 var errNoGIFFrame = errors.New("gif: the file ends before its first image")
 
-// decodeGIF decodes the first frame onto the logical screen, as Pillow does. Pixels outside the frame get palette entry
-// 0, or the frame's transparent entry if it has one. Unlike in image/gif, transparent entries keep their colour, and
-// data after the last pixel are ignored.
+// decodeGIF decodes the first frame onto the logical screen, as Pillow does. Pixels outside the frame get palette entry 0, or the frame's
+// transparent entry if it has one. Unlike in image/gif, transparent entries keep their colour, and data after the last pixel are ignored.
 func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	frame, err := gifFirst(data)
 	w, h := config.Width, config.Height
@@ -90,8 +89,7 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	return nil
 }
 
-// gifBytesMin is the size of the first frame: a code of twelve bits stands for at most 4,096 pixels. The screen around
-// it takes no bytes.
+// gifBytesMin is the size of the first frame: a code of twelve bits stands for at most 4,096 pixels. The screen around it takes no bytes.
 func gifBytesMin(_ image.Config, data []byte) int {
 	const codesMax, codeBits = 4096, 12
 	frame, _ := gifFirst(data)

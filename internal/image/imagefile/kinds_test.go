@@ -15,8 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// TestKindsMatchPillow decodes an image of every kind and compares with what Pillow's convert("RGB") made of it
-// (testdata/kinds.py).
+// TestKindsMatchPillow decodes an image of every kind and compares with what Pillow's convert("RGB") made of it (testdata/kinds.py).
 func TestKindsMatchPillow(t *testing.T) {
 	for _, level := range kernel.Available() {
 		d := NewDecoder(level)

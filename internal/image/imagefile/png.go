@@ -77,9 +77,8 @@ func (m *RGB) clipGrey16(img image.Image) {
 	}
 }
 
-// openPNG decodes a PNG file. It accepts the files of [png.Decode], and the damaged ones that Pillow reads, with
-// Pillow's pixels: Pillow ignores the checksums of IDAT chunks, the data after them, and superfluous pixels. It wants neither a
-// palette nor chunks in order.
+// openPNG decodes a PNG file. It accepts the files of [png.Decode], and the damaged ones that Pillow reads, with Pillow's pixels: Pillow
+// ignores the checksums of IDAT chunks, the data after them, and superfluous pixels. It wants neither a palette nor chunks in order.
 func openPNG(data []byte) (image.Image, error) {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err == nil {
@@ -153,8 +152,7 @@ func mendPNG(data []byte) []byte {
 	return appendChunk(appendChunk(out, "IDAT", stored.Bytes()), "IEND", nil)
 }
 
-// unpackPNG returns the first size bytes of the image data, or nil if there are fewer or their checksum is present and
-// wrong.
+// unpackPNG returns the first size bytes of the image data, or nil if there are fewer or their checksum is present and wrong.
 func unpackPNG(packed []byte, size int) []byte {
 	if size > PixelsMax*8 || size/deflateRatioMax > len(packed) {
 		return nil

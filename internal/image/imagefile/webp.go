@@ -70,9 +70,8 @@ const (
 	webpFrameBytes = 16   // position, size, duration, flags
 )
 
-// stillWebP returns the first image of a file as a file for the decoder, which does not read animations, and the rectangle
-// of an animation's frame. It reads the headers of all chunks of an extended file, because Pillow does not read a
-// damaged file at all.
+// stillWebP returns the first image of a file as a file for the decoder, which does not read animations, and the rectangle of an
+// animation's frame. It reads the headers of all chunks of an extended file, because Pillow does not read a damaged file at all.
 func stillWebP(data []byte) (still []byte, frameRect image.Rectangle, err error) {
 	if string(data[12:16]) != "VP8X" {
 		return data, frameRect, nil
@@ -118,10 +117,9 @@ func stillWebP(data []byte) (still []byte, frameRect image.Rectangle, err error)
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// The conversion to RGB from VP8's colour space (RFC 6386, section 9.2): 8-bit Y'CbCr by ITU-R BT.601 in its limited
-// range, with one chroma sample for 2×2 pixels. Y is from 16 to 235, U and V from 16 to 240. RFC 9649 leaves the
-// conversion to the decoder; these numbers give libwebp's bits. With the stored Y, U and V, and all products scaled down
-// to 6 bits of fraction:
+// The conversion to RGB from VP8's colour space (RFC 6386, section 9.2): 8-bit Y'CbCr by ITU-R BT.601 in its limited range, with one chroma
+// sample for 2×2 pixels. Y is from 16 to 235, U and V from 16 to 240. RFC 9649 leaves the conversion to the decoder; these numbers give
+// libwebp's bits. With the stored Y, U and V, and all products scaled down to 6 bits of fraction:
 //
 //	R = Y·1.164 + V·1.596 − 222.4
 //	G = Y·1.164 − U·0.392 − V·0.813 + 136.1
@@ -140,9 +138,8 @@ const (
 	yuvR0, yuvG0, yuvB0 = -14234, 8708, -17685
 )
 
-// writeRGB writes the pixels to dst, rows stride bytes apart. A pixel's chroma is the weighted mean of the four nearest
-// samples, with weights 9, 3, 3 and 1 (a triangle in each direction), rounded once. At the borders the outermost sample
-// is repeated.
+// writeRGB writes the pixels to dst, rows stride bytes apart. A pixel's chroma is the weighted mean of the four nearest samples, with
+// weights 9, 3, 3 and 1 (a triangle in each direction), rounded once. At the borders the outermost sample is repeated.
 func writeRGB(dst []byte, stride int, m *image.YCbCr) {
 	width, height := m.Rect.Dx(), m.Rect.Dy()
 	chromaWidth, chromaHeight := (width+1)/2, (height+1)/2

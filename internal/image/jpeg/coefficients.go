@@ -16,8 +16,7 @@ type Layout struct {
 // Its extents must be true, because they choose the inverse transform: coefficients outside are ignored, and may appear
 // in another image. Otherwise all numbers are allowed.
 type QuadSource interface {
-	// Row begins MCU row y. The batches from MCU column x0, a multiple of four, to the end of the region, column x1,
-	// will follow.
+	// Row begins MCU row y. The batches from MCU column x0, a multiple of four, to the end of the region, column x1, will follow.
 	Row(y, x0, x1 int) error
 	// Batch sets the quads of the row's next batch and their extents. All are zero at first, and quads are aligned to
 	// 64 bytes. Blocks to the right of the last MCU stay zero. Batch must not keep the slices.

@@ -196,8 +196,7 @@ func TestWrongIndex(t *testing.T) {
 	}
 }
 
-// TestLongestBlocks decodes blocks of the most bits there can be past the end of a scan: the reader must stay within the
-// buffer's slack.
+// TestLongestBlocks decodes blocks of the most bits there can be past the end of a scan: the reader must stay within the buffer's slack.
 func TestLongestBlocks(t *testing.T) {
 	d := new(Decoder)
 	long := huffmanSpec{present: true}

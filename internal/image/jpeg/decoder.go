@@ -80,9 +80,8 @@ func New(level kernel.Level) *Decoder {
 	return &Decoder{kernels: *byLevel[level]}
 }
 
-// Reset begins an image: it reads the header up to the first scan. data is a whole file, and index is what AppendIndex
-// made of it, or empty. Both are read, and must not change, until Decode returns. docs/format/jpeg-index.md says which
-// wrong indexes are detected.
+// Reset begins an image: it reads the header up to the first scan. data is a whole file, and index is what AppendIndex made of it, or
+// empty. Both are read, and must not change, until Decode returns. docs/format/jpeg-index.md says which wrong indexes are detected.
 //
 // Errors are a [FormatError], an [UnsupportedError] or a [LimitError]. The index is not checked here.
 func (d *Decoder) Reset(data, index []byte) (Config, error) {
@@ -171,9 +170,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("jpeg: invalid format at byte %d: %s", e.Offset, e.Msg)
 }
 
-// An UnsupportedError reports a valid JPEG file of a kind left out on purpose. These are arithmetic coding, progressive
-// files that libjpeg would smooth, lossless and hierarchical processes, 12 bits per sample, and sampling factors that
-// libjpeg also rejects.
+// An UnsupportedError reports a valid JPEG file of a kind left out on purpose. These are arithmetic coding, progressive files that libjpeg
+// would smooth, lossless and hierarchical processes, 12 bits per sample, and sampling factors that libjpeg also rejects.
 type UnsupportedError struct{ Msg string }
 
 func (e *UnsupportedError) Error() string { return "jpeg: unsupported: " + e.Msg }

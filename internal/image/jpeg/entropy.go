@@ -234,9 +234,8 @@ func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.
 	}
 }
 
-// giveBack handles a look-up with two symbols that led past coefficient 63. If the first one reached it, the second one
-// belongs to the next block: the reader moves back before it. Otherwise the data are invalid, and so is the returned
-// index.
+// giveBack handles a look-up with two symbols that led past coefficient 63. If the first one reached it, the second one belongs to the next
+// block: the reader moves back before it. Otherwise the data are invalid, and so is the returned index.
 func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Pointer, uint64, uint64, uint64) {
 	if e>>24&endOfBlock != 0 || k-e>>56+e>>24&255 != 63 {
 		return next, 0, 0, 64

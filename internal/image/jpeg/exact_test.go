@@ -243,8 +243,7 @@ func writePPM(t testing.TB, path string, size image.Point, seed uint64) {
 	testenv.OK(t, os.WriteFile(path, pix, 0o644))
 }
 
-// TestMatrix compares every variant at several sizes with Pillow, and a few at the longest sides, where products of sizes are
-// largest.
+// TestMatrix compares every variant at several sizes with Pillow, and a few at the longest sides, where products of sizes are largest.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	py := startPillow(t)

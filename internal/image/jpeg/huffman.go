@@ -152,8 +152,7 @@ func (t *huffmanTable) long(buf uint64) (length uint64, symbol uint8) {
 	return length, t.symbols[uint8(int32(code>>(16-length))+t.first[length])]
 }
 
-// standardTables are the tables of annex K.3. libjpeg assumes them for sequential files without tables, such as frames
-// of Motion JPEG.
+// standardTables are the tables of annex K.3. libjpeg assumes them for sequential files without tables, such as frames of Motion JPEG.
 var standardTables = [2][2]struct{ counts, symbols string }{
 	{
 		{"\x00\x01\x05\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"},

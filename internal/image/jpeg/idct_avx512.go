@@ -18,9 +18,8 @@ func init() {
 	}
 }
 
-// idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, like those of
-// jidctint-avx2.asm: idct1D's terms multiplied out. The sums are equal for every input, because 32-bit arithmetic
-// wraps.
+// idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, like those of jidctint-avx2.asm: idct1D's
+// terms multiplied out. The sums are equal for every input, because 32-bit arithmetic wraps.
 type idctFactorsAVX512 struct {
 	one                 [2]Pair // inputs: (input 0 + input 4, input 0 - input 4)
 	even26              [2]Pair // inputs: (2, 6)
@@ -146,8 +145,7 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 		r4, r5 = JoinHalves(a2, b2)
 		r6, r7 = JoinHalves(a3, b3)
 
-		// The words of a vector are now a column. Pairs of columns are joined as bytes, which halves the transposition
-		// back.
+		// The words of a vector are now a column. Pairs of columns are joined as bytes, which halves the transposition back.
 		round = BroadcastDwords(round2)
 		m0, m1 = Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 = Zip(r2, r6)

@@ -183,8 +183,7 @@ func (d *Decoder) offerCheck(e *indexEntry) {
 	}
 }
 
-// checked reports whether every row has a check. If restarts are so frequent that a row has no check, the index is
-// useless.
+// checked reports whether every row has a check. If restarts are so frequent that a row has no check, the index is useless.
 func (d *Decoder) checked() bool {
 	for i := range d.entries {
 		if d.entries[i].check.mcu == 0 {
@@ -289,8 +288,7 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(dst, crc32c.Checksum(dst[start:])), nil
 }
 
-// appendEntry appends the reader's state as differences from previous, and stores it there. cursor is at the start of
-// the last row.
+// appendEntry appends the reader's state as differences from previous, and stores it there. cursor is at the start of the last row.
 func (d *Decoder) appendEntry(dst []byte, s *sequentialScan, previous *indexEntry, cursor *fileCursor) []byte {
 	e := indexEntry{mcu: s.mcu, bit: s.reader.position(d.scan.bytes), removed: previous.removed, predictor: s.predictor}
 	dst = binary.AppendUvarint(dst, uint64(e.bit-previous.bit))

@@ -202,9 +202,8 @@ func TestForgedIndex(t *testing.T) {
 	fmt.Printf("jpeg: of %d forged indexes %d refused, %d harmless in the region\n", refused+right, refused, right)
 }
 
-// TestAgreeingForgery makes the one kind of index that may give wrong pixels: two entries of a row wrong in a way that
-// agrees. It must be found where a region proves itself, from the scan's first MCU over whole rows, and by making the
-// index anew.
+// TestAgreeingForgery makes the one kind of index that may give wrong pixels: two entries of a row wrong in a way that agrees. It must be
+// found where a region proves itself, from the scan's first MCU over whole rows, and by making the index anew.
 func TestAgreeingForgery(t *testing.T) {
 	d := New(kernel.Active())
 	data := synthetic(t, 800, 600)

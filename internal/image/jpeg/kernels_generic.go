@@ -2,8 +2,7 @@ package jpeg
 
 import "encoding/binary"
 
-// Constants of the IDCT by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), with 13 fractional bits, as in libjpeg's
-// jidctint.c.
+// Constants of the IDCT by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), with 13 fractional bits, as in libjpeg's jidctint.c.
 const (
 	fix0298631336 = 2446
 	fix0390180644 = 3196
@@ -29,10 +28,9 @@ const (
 	round2 = 1<<(shift2-1) + 128<<shift2
 )
 
-// idctGeneric dequantises and transforms four blocks, columns first, like libjpeg-turbo's vector code. That differs
-// from jidctint.c for coefficients that only damaged files have: products with the quantisation step and sums of two
-// inputs wrap at 16 bits, and the first pass saturates to 16 bits. For a block with coefficients only in its first row
-// the first pass is a shift, which wraps.
+// idctGeneric dequantises and transforms four blocks, columns first, like libjpeg-turbo's vector code. That differs from jidctint.c for
+// coefficients that only damaged files have: products with the quantisation step and sums of two inputs wrap at 16 bits, and the first pass
+// saturates to 16 bits. For a block with coefficients only in its first row the first pass is a shift, which wraps.
 func idctGeneric(q, quant *quad, dst []byte, stride int) {
 	for block := range 4 {
 		var work [64]int32

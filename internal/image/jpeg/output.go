@@ -68,8 +68,7 @@ func (d *Decoder) componentRow(i, y, x0, x1 int) []byte {
 	return dst[x0-s0*hFactor:]
 }
 
-// nearAndFar returns the two sample rows with weights 3/4 and 1/4 in pixel row y. At the image's edges both are the
-// last.
+// nearAndFar returns the two sample rows with weights 3/4 and 1/4 in pixel row y. At the image's edges both are the last.
 func (c *component) nearAndFar(y int) (near, far int) {
 	near = y / 2
 	far = near - 1 + y&1*2
@@ -169,8 +168,7 @@ func grow(b []byte, n int) []byte {
 	return b[:cap(b)]
 }
 
-// replicateEdges writes the samples outside the image's left and right edge that horizontal filters read, in an MCU
-// row.
+// replicateEdges writes the samples outside the image's left and right edge that horizontal filters read, in an MCU row.
 func (ps *planes) replicateEdges(f *frame, mcuY int) {
 	for i := range f.components {
 		c, p := &f.components[i], &ps.component[i]

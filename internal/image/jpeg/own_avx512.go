@@ -20,8 +20,7 @@ var zigzagIndices = func() (t [64]uint8) {
 	return t
 }()
 
-// listSymbolsAVX512 puts a block's coefficients, as bytes, into the order of the scan, and compresses them and their
-// numbers.
+// listSymbolsAVX512 puts a block's coefficients, as bytes, into the order of the scan, and compresses them and their numbers.
 func listSymbolsAVX512(q *quadBlock, l *symbolList) int {
 	p := unsafe.Pointer(q)
 	var zero Int8x64

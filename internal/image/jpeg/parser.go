@@ -320,8 +320,7 @@ func (p *parser) assumeStandardTables() {
 	}
 }
 
-// latchQuantTables assigns the current quantisation table of its slot to each of the scan's components, unless an
-// earlier scan has.
+// latchQuantTables assigns the current quantisation table of its slot to each of the scan's components, unless an earlier scan has.
 func (p *parser) latchQuantTables(start int) error {
 	for _, i := range p.scanHeader.components {
 		c := &p.components[i]

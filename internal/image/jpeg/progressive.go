@@ -66,8 +66,7 @@ func (s *blockScan) acRefine(block []int16, t *huffmanTable, ss, se int, al uint
 	}
 }
 
-// refineRun refines the nonzero coefficients from k on, and skips run zeros. It returns its end: the zero after the
-// run, or se+1.
+// refineRun refines the nonzero coefficients from k on, and skips run zeros. It returns its end: the zero after the run, or se+1.
 func (s *blockScan) refineRun(block []int16, k, se, run int, bit int16) int {
 	for ; k <= se; k++ {
 		c := &block[quadIndex[k]]

@@ -99,8 +99,7 @@ type scanWriter struct {
 // A bitBuffer holds the first n bits of the next byte, up to 7, at the top of buf.
 type bitBuffer struct{ buf, n uint64 }
 
-// put adds length bits, up to 57, stores at next, and returns the address after the complete bytes. All values are
-// passed in registers.
+// put adds length bits, up to 57, stores at next, and returns the address after the complete bytes. All values are passed in registers.
 func (b bitBuffer) put(next unsafe.Pointer, value, length uint64) (bitBuffer, unsafe.Pointer) {
 	n := b.n + length
 	buf := b.buf | value<<((64-n)&63)

@@ -240,8 +240,7 @@ func (d *Decoder) decodeRows(out *output) error {
 	return nil
 }
 
-// openScan unstuffs the needed part of the scan, moves the reader to its start, and reports whether an index can be
-// used.
+// openScan unstuffs the needed part of the scan, moves the reader to its start, and reports whether an index can be used.
 func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	if len(d.index) > 0 {
 		if indexed, err = d.openIndexed(s); indexed || err != nil {
@@ -292,8 +291,7 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 	return nil
 }
 
-// transformBatch computes the samples of a batch in MCU row y that begins at MCU column x of the grid. extent has the
-// extents of its quads.
+// transformBatch computes the samples of a batch in MCU row y that begins at MCU column x of the grid. extent has the extents of its quads.
 func (d *Decoder) transformBatch(extent []uint8, x, y int) {
 	for q, e := range extent {
 		position := &d.quads[q]

@@ -23,8 +23,7 @@ import (
 //	          this one, as a varint, and these bytes, such as DHT, DRI, COM and APPn.
 //	trailer   the data after the entropy-coded data.
 //
-// The codes and the restart interval are read from the restored beginning of the file. docs/format/coefficients.md
-// specifies both parts.
+// The codes and the restart interval are read from the restored beginning of the file. docs/format/coefficients.md specifies both parts.
 
 // restDictionary is the preset dictionary for deflating rests. It is part of the format (docs/format/coefficients.md)
 // and must never change, because inflating needs exactly the same bytes. It has the data that many files share: the

@@ -10,12 +10,11 @@ func unpackPairAVX2(tables *groupTables, headers, payload, top, bottom unsafe.Po
 //go:noescape
 func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, step int)
 
-// unpackAVX2 does the three planes of two chunks in parallel: each instruction waits for the previous one, and a
-// processor's look-ahead for independent instructions is limited. PSHUFB collects the bit planes of two groups: byte
-// 2j+g is plane j of group g, one vector for the top row (a) and one for the bottom row (b). Then exchanges of bits
-// between the two vectors do a third of the transposition each, and byte unpacks move the partners of the next exchange
-// into different vectors. The position of a byte in five bits (the vector, then the index in a half of it; j is the
-// plane, g the group, r the row, c the column):
+// unpackAVX2 does the three planes of two chunks in parallel: each instruction waits for the previous one, and a processor's look-ahead for
+// independent instructions is limited. PSHUFB collects the bit planes of two groups: byte 2j+g is plane j of group g, one vector for the
+// top row (a) and one for the bottom row (b). Then exchanges of bits between the two vectors do a third of the transposition each, and byte
+// unpacks move the partners of the next exchange into different vectors. The position of a byte in five bits (the vector, then the index in
+// a half of it; j is the plane, g the group, r the row, c the column):
 //
 //	r | j2 j1 j0 g     after PSHUFB
 //	j2 | j1 j0 r g     VPUNPCKLWD, VPUNPCKHWD; exchange j2 with c2, bits 4 apart
@@ -37,9 +36,8 @@ func unpackAVX2(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 	}
 }
 
-// unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight
-// bytes for each group, and VGF2P8AFFINEQB transposes the eight groups' bits. With archsimd serving would be 7 %
-// slower.
+// unpackAVX512 does one plane of a chunk at a time, both rows in one vector: VPEXPANDB spreads the planes to eight bytes for each group,
+// and VGF2P8AFFINEQB transposes the eight groups' bits. With archsimd serving would be 7 % slower.
 func unpackAVX512(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool, ahead fetch) {
 	if first {
 		clear(rows.bottom)

@@ -12,8 +12,7 @@ import (
 //
 //	half its payload's length, u16 | a header of 6 bytes for each chunk | the chunks' payloads.
 //
-// A chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
-// those of the bottom row.
+// A chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then those of the bottom row.
 type bitpackCodec struct {
 	base
 	tables *groupTables

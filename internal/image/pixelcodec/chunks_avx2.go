@@ -20,8 +20,7 @@ func init() {
 // of AVX2, except where its other instructions help. If Count is 1, the second step is written out, because the
 // compiler does not unroll loops of one round.
 
-// spreadBiasAVX2 repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each
-// column.
+// spreadBiasAVX2 repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each column.
 var spreadBiasAVX2 = func() (t [32]uint8) {
 	for i := range t {
 		t[i] = uint8(4 + i/8)
@@ -61,8 +60,7 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
-// sumStepAVX2 is a step of sumFirstRowsAVX2 for one vector. left is the sample to the left of it; the result is its
-// last sample.
+// sumStepAVX2 is a step of sumFirstRowsAVX2 for one vector. left is the sample to the left of it; the result is its last sample.
 func sumStepAVX2(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	residuals := Load(top)
 	values, last := PrefixSums(residuals, left)

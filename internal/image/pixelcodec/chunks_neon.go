@@ -22,8 +22,7 @@ func init() {
 // of NEON, except where its other instructions help. If Count is 1, the second step is written out, because the
 // compiler does not unroll loops of one round.
 
-// spreadBiasNEON repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each
-// column.
+// spreadBiasNEON repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each column.
 var spreadBiasNEON = func() (t [32]uint8) {
 	for i := range t {
 		t[i] = uint8(4 + i/8)
@@ -63,8 +62,7 @@ func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
-// sumStepNEON is a step of sumFirstRowsNEON for one vector. left is the sample to the left of it; the result is its
-// last sample.
+// sumStepNEON is a step of sumFirstRowsNEON for one vector. left is the sample to the left of it; the result is its last sample.
 func sumStepNEON(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	residuals := Load(top)
 	values, last := PrefixSums(residuals, left)

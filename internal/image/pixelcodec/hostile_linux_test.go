@@ -72,9 +72,8 @@ func damage(blob []byte, rng *rand.Rand) []byte {
 	return blob
 }
 
-// TestDamagedBetweenGuardPages decodes damaged blobs from memory that ends where the slack does, into memory that ends
-// where the pixels do. A kernel that reads or writes elsewhere ends the test with a fault. What decodes must decode
-// alike at every level.
+// TestDamagedBetweenGuardPages decodes damaged blobs from memory that ends where the slack does, into memory that ends where the pixels do.
+// A kernel that reads or writes elsewhere ends the test with a fault. What decodes must decode alike at every level.
 func TestDamagedBetweenGuardPages(t *testing.T) {
 	rounds := 400
 	if testing.Short() {

@@ -12,9 +12,8 @@ import (
 //
 // They trust their callers: bitpackCodec.next has the checks of hostile input.
 type kernels struct {
-	// measure copies the first n bytes of headers to dst and returns the sum of their groups' widths, and of those of
-	// the first skip bytes, skip < n. It reads each byte once, so that the sum is that of the bytes in dst. It may read
-	// 63 bytes more and write as many to dst.
+	// measure copies the first n bytes of headers to dst and returns the sum of their groups' widths, and of those of the first skip bytes,
+	// skip < n. It reads each byte once, so that the sum is that of the bytes in dst. It may read 63 bytes more and write as many to dst.
 	measure func(t *groupTables, dst, headers []byte, n, skip int) (total, before int)
 
 	// unpack decodes the given number of chunks of one pair of rows to rows. payload starts with that of the first
@@ -33,8 +32,7 @@ type kernels struct {
 	// NEON detect complete writes of lines, and do not read them first.
 	stream func(dst, top, bottom []byte, stride, width int, flip bool)
 
-	// streamCopy copies src to dst, bypassing the caches, with the same conditions for dst and its length. nil if
-	// stream is.
+	// streamCopy copies src to dst, bypassing the caches, with the same conditions for dst and its length. nil if stream is.
 	streamCopy func(dst, src []byte)
 
 	// fence orders the stores of stream and streamCopy before all later stores. nil if stream is.
@@ -50,8 +48,7 @@ type kernels struct {
 	// by chunk, and at the end the bottom row.
 	residuals func(dst, top, bottom, above []byte, chunks int, first bool)
 
-	// pack writes the headers and payloads of one pair of rows and returns the payload's length. It may write 64
-	// bytes behind it.
+	// pack writes the headers and payloads of one pair of rows and returns the payload's length. It may write 64 bytes behind it.
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
 }
 

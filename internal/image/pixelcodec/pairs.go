@@ -74,8 +74,7 @@ func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectang
 
 // pairEncoder turns an image into residuals, two rows at a time from the top.
 //
-// The residuals of a pair are those of its chunks; a chunk's are, for each plane, the 32 of the top row and then the 32
-// of the bottom row.
+// The residuals of a pair are those of its chunks; a chunk's are, for each plane, the 32 of the top row and then the 32 of the bottom row.
 type pairEncoder struct {
 	kernels   *kernels
 	rgb       []byte

@@ -17,8 +17,7 @@ const (
 	defaultBandLog = 5
 )
 
-// Params are the settings of a codec. A set's manifest stores them as JSON. The zero value is bitpack with its
-// defaults.
+// Params are the settings of a codec. A set's manifest stores them as JSON. The zero value is bitpack with its defaults.
 type Params struct {
 	// Codec is one of [Names]; empty means bitpack.
 	Codec string `json:"codec"`

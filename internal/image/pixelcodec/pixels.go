@@ -58,9 +58,8 @@ type Codec interface {
 	// Params returns the codec's settings for [New], which a set's manifest stores.
 	Params() Params
 
-	// Encode appends the blob of a w×h image to dst and returns the extended slice. Row y of the image is the 3·w
-	// bytes R, G, B, R, … at rgb[y·stride]. It returns a *LimitError if a dimension is over MaxDimension, and an
-	// error if rgb is too short.
+	// Encode appends the blob of a w×h image to dst and returns the extended slice. Row y of the image is the 3·w bytes R, G, B, R, … at
+	// rgb[y·stride]. It returns a *LimitError if a dimension is over MaxDimension, and an error if rgb is too short.
 	Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 
 	// Decode writes the pixels of r, a rectangle of the image in blob, as rows of R, G, B: row y of r at

@@ -2,9 +2,8 @@ package pixelcodec
 
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
-// prefetcher fetches memory into the cache, piece by piece, during other work: the next blob while this one is decoded.
-// Decoding leaves the memory idle most of the time. Without prefetching, reading an uncached blob, first by its
-// checksum, takes half as long as decoding it.
+// prefetcher fetches memory into the cache, piece by piece, during other work: the next blob while this one is decoded. Decoding leaves the
+// memory idle most of the time. Without prefetching, reading an uncached blob, first by its checksum, takes half as long as decoding it.
 type prefetcher struct {
 	memory []byte
 	step   int // bytes per step

@@ -13,9 +13,8 @@ import (
 
 const vectorAVX2 = 16 * Count
 
-// forwardAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16
-// pixels. These are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices
-// serves all three:
+// forwardAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16 pixels. These
+// are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
@@ -132,8 +131,7 @@ func splitAVX2(planes []byte, stride int, src []byte, width int) {
 	Leave()
 }
 
-// leadingOnesAVX2 holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of
-// ones, then zeros.
+// leadingOnesAVX2 holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of ones, then zeros.
 var leadingOnesAVX2 = func() (t [2 * vectorAVX2]uint8) {
 	for i := range vectorAVX2 {
 		t[i] = 255

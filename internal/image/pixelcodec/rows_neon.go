@@ -15,9 +15,8 @@ import (
 
 const vectorNEON = 16 * Count
 
-// forwardNEON are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16
-// pixels. These are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices
-// serves all three:
+// forwardNEON are the indices that spread 16 bytes of each channel, R, G and B, to their positions in the 48 bytes of 16 pixels. These
+// are three vectors, but all bytes of a channel have different positions in theirs, so one vector of indices serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
@@ -134,8 +133,7 @@ func splitNEON(planes []byte, stride int, src []byte, width int) {
 	Leave()
 }
 
-// leadingOnesNEON holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of
-// ones, then zeros.
+// leadingOnesNEON holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of ones, then zeros.
 var leadingOnesNEON = func() (t [2 * vectorNEON]uint8) {
 	for i := range vectorNEON {
 		t[i] = 255

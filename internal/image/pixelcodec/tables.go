@@ -56,8 +56,7 @@ func newGroupTables(groups []Group) *groupTables {
 	return t
 }
 
-// codeTable names the code for a group, indexed by its lowest residual (low byte) and its highest (high byte), both
-// plus 128.
+// codeTable names the code for a group, indexed by its lowest residual (low byte) and its highest (high byte), both plus 128.
 type codeTable [1 << 16]uint8
 
 // newCodeTable picks for each range the first of the narrowest groups that hold it.
@@ -81,8 +80,7 @@ func newCodeTable(groups []Group) *codeTable {
 // lookup returns the header byte for two adjacent groups, with their indices in the low 16 bits.
 func (t *codeTable) lookup(left, right uint64) uint8 { return t[uint16(left)] | t[uint16(right)]<<4 }
 
-// rowPair holds two decoded rows as planes G, R−G+128 and B−G+128, stride bytes apart. The next pair is predicted from
-// it.
+// rowPair holds two decoded rows as planes G, R−G+128 and B−G+128, stride bytes apart. The next pair is predicted from it.
 type rowPair struct {
 	top, bottom []byte
 	stride      int

@@ -9,9 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// unpackNEON uses the algorithm of unpackAVX2. The left two groups of a chunk's plane and the right two correspond to
-// the lanes of a vector there. A byte look-up spreads the bit planes, and three exchanges of bits and four
-// interleavings turn planes into columns.
+// unpackNEON uses the algorithm of unpackAVX2. The left two groups of a chunk's plane and the right two correspond to the lanes of a vector
+// there. A byte look-up spreads the bit planes, and three exchanges of bits and four interleavings turn planes into columns.
 func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool, ahead fetch) {
 	if ahead.step != 0 {
 		kernel.Prefetch(ahead.memory)
@@ -43,8 +42,7 @@ func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 	}
 }
 
-// unpackPairNEON decodes 16 columns of two rows of a plane from their bit planes and the row above. On entry bottom
-// holds that row.
+// unpackPairNEON decodes 16 columns of two rows of a plane from their bit planes and the row above. On entry bottom holds that row.
 func unpackPairNEON(upper, lower unsafe.Pointer, s *spread, top, bottom unsafe.Pointer, m4, m2, m1 Uint8x16) {
 	planes, lowest := LoadInt8x16Array(&s.planes).ToBits(), LoadUint8x16Array(&s.lowest)
 	a := LoadUint8x16Array((*[16]uint8)(upper)).LookupOrZero(planes)

@@ -105,8 +105,7 @@ func TestBlobWrittenToMeanwhile(t *testing.T) {
 	})
 }
 
-// flipAfterMeasure lets the headers of a blob change right behind their check, as a writer may between check and
-// use.
+// flipAfterMeasure lets the headers of a blob change right behind their check, as a writer may between check and use.
 func flipAfterMeasure(k *kernels, mapped []byte, with byte) {
 	measure := k.measure
 	k.measure = func(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {

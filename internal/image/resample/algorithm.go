@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// An Algorithm names the program that a resize matches bit for bit. Pillow's releases differ only in the order of the two
-// passes, with sums rounded to bytes between them. Weights, rounding and Nearest are the same. The zero value is the
-// newest.
+// An Algorithm names the program that a resize matches bit for bit. Pillow's releases differ only in the order of the two passes, with sums
+// rounded to bytes between them. Weights, rounding and Nearest are the same. The zero value is the newest.
 type Algorithm uint8
 
 const (
@@ -19,8 +18,7 @@ const (
 	//
 	//	h − outH > 0 and h − outH > 2·(w − outW)      for a w × h image resized to outW × outH, whichever part is kept.
 	//
-	// This holds for 300 × 700 to 256 × 597 (103 rows, 44 columns), but not for 375 × 500 to 256 × 341 (159 rows, 119
-	// columns).
+	// This holds for 300 × 700 to 256 × 597 (103 rows, 44 columns), but not for 375 × 500 to 256 × 341 (159 rows, 119 columns).
 	Pillow13 Algorithm = iota
 	// Pillow12 is Pillow 9.4 to 12.1: the horizontal pass always comes first. Pillow 12.2 and 12.3 are the same, except that
 	// the vertical pass comes first for images over 100 times as tall as wide.
@@ -66,9 +64,8 @@ func (a Algorithm) verticalFirst(srcW, srcH, outW, outH int) bool {
 	return a == Pillow13 && columns != 0 && rows > 0 && rows > 2*columns
 }
 
-// ResizeShortSide returns the size that torchvision's Resize(size) gives a w × h image: the shorter side becomes size,
-// the longer one int(size · long / short), truncated as in torchvision.transforms.functional.
-// 500 × 375 with size 256 gives 341 × 256.
+// ResizeShortSide returns the size that torchvision's Resize(size) gives a w × h image: the shorter side becomes size, the longer one
+// int(size · long / short), truncated as in torchvision.transforms.functional. 500 × 375 with size 256 gives 341 × 256.
 func ResizeShortSide(w, h, size int) (int, int) {
 	if w <= h {
 		return size, int(float64(size*h) / float64(w))

@@ -4,11 +4,10 @@ import "unsafe"
 
 // How the kernels work.
 //
-// The horizontal pass takes two source rows at a time and stores their bytes as the two words of a pair, in a ring of
-// row pairs. In this form the kernels multiply them in the vertical pass (see internal/lanes). Its outer loop is over
-// output vectors and the inner one over rows, so that a vector's tables stay in registers. The inner loop exits before
-// the step after the last row pair, and there is at least one. A pointer outside the source, even an unused one, could
-// make the garbage collector end the process.
+// The horizontal pass takes two source rows at a time and stores their bytes as the two words of a pair, in a ring of row pairs. In this
+// form the kernels multiply them in the vertical pass (see internal/lanes). Its outer loop is over output vectors and the inner one over
+// rows, so that a vector's tables stay in registers. The inner loop exits before the step after the last row pair, and there is at least
+// one. A pointer outside the source, even an unused one, could make the garbage collector end the process.
 
 const (
 	tapsMax    = 4096 // the generic code does more taps, which reduce any photograph to less than 1/20; sums stay in range
@@ -125,9 +124,8 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 	}
 }
 
-// fillRing runs the horizontal pass for some row pairs from pair done on and returns their number. It first copies rows
-// near the source's end to a buffer with slack, because vectors would read beyond them. It copies the last one of an
-// odd number twice.
+// fillRing runs the horizontal pass for some row pairs from pair done on and returns their number. It first copies rows near the source's
+// end to a buffer with slack, because vectors would read beyond them. It copies the last one of an odd number twice.
 func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) int {
 	pairs := min(p.batch, (rows+1)/2-done, p.ringMask+1-done&p.ringMask)
 	to := unsafe.Pointer(&r.simd.ring[(done&p.ringMask)*p.ringStride])
@@ -178,10 +176,9 @@ func (r *Resampler) verticalWeights(p *bandPlan, y int) []int32 {
 	return r.simd.vertical[2*p.rowPairs*y:][:2*p.rowPairs]
 }
 
-// The vertical pass before the horizontal one. It makes whole rows, of all columns that the horizontal pass will read,
-// from the source's bytes: two rows are interleaved as pairs of words in registers. The rows of one batch go to the
-// tail, which the horizontal pass then reads instead of the source. Its results in the ring are final, and only need to
-// be extracted from the pairs.
+// The vertical pass before the horizontal one. It makes whole rows, of all columns that the horizontal pass will read, from the source's
+// bytes: two rows are interleaved as pairs of words in registers. The rows of one batch go to the tail, which the horizontal pass then
+// reads instead of the source. Its results in the ring are final, and only need to be extracted from the pairs.
 
 // prepareVerticalFirst splits the vertical weights, two taps together from the first one on.
 func (r *Resampler) prepareVerticalFirst(p *bandPlan) {
@@ -204,8 +201,7 @@ func (r *Resampler) prepareVerticalFirst(p *bandPlan) {
 	r.simd.tail = grown(r.simd.tail, 2*p.batch*p.tailStride)
 }
 
-// runVerticalFirst makes the output's rows a batch at a time: the vertical pass to the tail, and the horizontal one to the
-// ring.
+// runVerticalFirst makes the output's rows a batch at a time: the vertical pass to the tail, and the horizontal one to the ring.
 func (r *Resampler) runVerticalFirst(dst Output, src []byte, stride int, p *bandPlan) {
 	rowBytes := 3 * (r.horizontal.end - r.horizontal.first)
 	for y := 0; y < dst.Height; y += 2 * p.batch {

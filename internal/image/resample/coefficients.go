@@ -52,9 +52,8 @@ func (a *axis) reserve(n, taps int) {
 	a.weight = grown(a.weight, a.pitch*(taps+1))
 }
 
-// compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c. Those
-// of tensors are the same before they are rounded. An axis that keeps its size gets weight 1 on each pixel itself, which
-// equals skipping the pass.
+// compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c. Those of tensors are
+// the same before they are rounded. An axis that keeps its size gets weight 1 on each pixel itself, which equals skipping the pass.
 func (a *axis) compute(s axisSpec, level kernel.Level, tensor bool) {
 	a.signed = s.filter == Bicubic || s.filter == Lanczos || s.filter == PlainBicubic
 	switch bits := weightBits; {
@@ -114,9 +113,8 @@ func (a *axis) computeWeights(s axisSpec, level kernel.Level, bits int) {
 	}
 }
 
-// tensorBits returns the number of fractional bits of torch's weights (compute_index_ranges_int16_weights of ATen's
-// UpSampleKernel.cpp): as many as keep the largest weight of all outputs within 16 bits, up to 22. The outputs' first half
-// stands for the second, which mirrors it.
+// tensorBits returns the number of fractional bits of torch's weights (compute_index_ranges_int16_weights of ATen's UpSampleKernel.cpp): as
+// many as keep the largest weight of all outputs within 16 bits, up to 22. The outputs' first half stands for the second, which mirrors it.
 func (a *axis) tensorBits(s axisSpec, level kernel.Level) int {
 	const fineBits = 30  // finer than any weight of torch's
 	const part = 1 << 12 // outputs at a time, to need little memory

@@ -29,8 +29,7 @@ func (r *Resampler) resizeGeneric(dst Output, src []byte, stride int) {
 	}
 }
 
-// resizeGenericVerticalFirst is the reference for the other order: each output row of all needed columns, and then
-// horizontally.
+// resizeGenericVerticalFirst is the reference for the other order: each output row of all needed columns, and then horizontally.
 func (r *Resampler) resizeGenericVerticalFirst(dst Output, src []byte, stride int) {
 	h, s := &r.horizontal, &r.scratch
 	rowBytes := 3 * (h.end - h.first)

@@ -26,9 +26,8 @@ type kernels struct {
 
 var byLevel kernel.Table[kernels]
 
-// Kernels with few taps keep the weights in registers: there is an instance of the same text for each number of pairs
-// of taps, and for each of the two ways of finishing sums. The parameters are types, because the compiler treats a
-// type's length as a constant.
+// Kernels with few taps keep the weights in registers: there is an instance of the same text for each number of pairs of taps, and for each
+// of the two ways of finishing sums. The parameters are types, because the compiler treats a type's length as a constant.
 //
 // In their inner loops an inlined call costs a no-op for tracebacks, unless its line has another instruction. So
 // addresses and sums are computed in the line of the call.

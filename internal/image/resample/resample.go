@@ -1,11 +1,10 @@
 // Package resample resizes RGB images with exactly the arithmetic of Pillow's Image.resize: the same bits, for every
 // filter, at every scale, on every platform.
 //
-// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical
-// first if that is less work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of input
-// pixels; weights are computed in float64, normalised, and rounded to fixed point with 22 fractional bits. The sum is
-// rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with Bilinear (scale 2, so the triangle
-// reaches 2 pixels to each side of the centre):
+// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical first if that is less
+// work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of input pixels; weights are computed in float64,
+// normalised, and rounded to fixed point with 22 fractional bits. The sum is rounded and clipped to a byte between the passes. One example,
+// 4 pixels to 2 with Bilinear (scale 2, so the triangle reaches 2 pixels to each side of the centre):
 //
 //	output 0, centre 1.0, window 0..2:  weights .75 .75 .25 -> normalised 3/7 3/7 1/7
 //	                                    in fixed point      1797559 1797559 599186  (of 1<<22 = 4194304)
@@ -31,8 +30,7 @@ import (
 // A Filter is one of Pillow's resampling filters.
 type Filter uint8
 
-// The filters, with their support in Pillow, in pixels of the smaller image to each side. The zero value is
-// torchvision's default.
+// The filters, with their support in Pillow, in pixels of the smaller image to each side. The zero value is torchvision's default.
 const (
 	Bilinear Filter = iota // support 1, antialiased: a triangle scaled with the image
 	Nearest                // the pixel under the centre, like Image.NEAREST (an affine transform, not a filter)
@@ -100,8 +98,7 @@ type Output struct {
 	Width, Height int
 	Layout        Layout
 	Flip          bool // mirror the image left to right
-	// Stride is the number of bytes from row to row of a part of an NHWC image; 0 if there are no gaps. Bytes between rows get
-	// any values.
+	// Stride is the number of bytes from row to row of a part of an NHWC image; 0 if there are no gaps. Bytes between rows get any values.
 	Stride int
 }
 

@@ -157,8 +157,7 @@ func verticalFirst2AVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32
 	Leave()
 }
 
-// takeAVX2 makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair
-// of the ring.
+// takeAVX2 makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair of the ring.
 func takeAVX2(p *bandPlan, dst unsafe.Pointer, pair, second int) {
 	row := p.ringRow(pair)
 	pack0, pack1 := PackTables()

@@ -159,8 +159,7 @@ func verticalFirst2NEON(dst, src unsafe.Pointer, stride, rowBytes int, k []int32
 	Leave()
 }
 
-// takeNEON makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair
-// of the ring.
+// takeNEON makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair of the ring.
 func takeNEON(p *bandPlan, dst unsafe.Pointer, pair, second int) {
 	row := p.ringRow(pair)
 	pack0, pack1 := PackTables()

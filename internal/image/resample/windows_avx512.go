@@ -18,8 +18,7 @@ type windowTaps struct {
 	high, low [32]int16 // parts of the weights of byte i, in words 2i and 2i+1
 }
 
-// windowPairs is the number of row pairs per call: tables in registers serve twice as many rows as in the other
-// kernels.
+// windowPairs is the number of row pairs per call: tables in registers serve twice as many rows as in the other kernels.
 const windowPairs = 16
 
 var (
@@ -100,8 +99,7 @@ func prepareAVX512(r *Resampler, p *bandPlan) {
 	Leave()
 }
 
-// windowsAVX512 is for windows of one register, and as many pairs of taps as N has elements. Their weights stay in
-// registers.
+// windowsAVX512 is for windows of one register, and as many pairs of taps as N has elements. Their weights stay in registers.
 func windowsAVX512[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride

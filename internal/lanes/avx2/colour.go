@@ -20,8 +20,7 @@ func FillTable(t *[1024]uint8, bytes *[256]uint8) {
 	Leave()
 }
 
-// Replace replaces bytes by those of a table: those below 128, and separately the others, which are negative as signed
-// bytes.
+// Replace replaces bytes by those of a table: those below 128, and separately the others, which are negative as signed bytes.
 func Replace(v Bytes, t *[1024]uint8) Bytes {
 	return replaceHalf(v, unsafe.Pointer(t)).Or(replaceHalf(v.Xor(BroadcastBytes(128)), unsafe.Add(unsafe.Pointer(t), 128*Count)))
 }

@@ -50,9 +50,8 @@ func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 	v.ReshapeToUint32s().Permute(archsimd.LoadUint32x8Array(&splitLanes)).ReshapeToUint8s().StoreArray((*[32]uint8)(p))
 }
 
-// rgbOrder are VPSHUFB's indices from words of R | G<<8 (first two) and of B (last two), for eight pixels in each lane,
-// to 24 bytes RGB. They lead to the first 16 of them, and to the last 8 in the lower lane or the last 16 in the upper. -128 gives
-// zero.
+// rgbOrder are VPSHUFB's indices from words of R | G<<8 (first two) and of B (last two), for eight pixels in each lane, to 24 bytes
+// RGB. They lead to the first 16 of them, and to the last 8 in the lower lane or the last 16 in the upper. -128 gives zero.
 var rgbOrder = func() (t [4][32]int8) {
 	for i := range 32 {
 		for part := range 2 {
@@ -86,8 +85,7 @@ func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 
 // Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
-// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as
-// many more.
+// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as many more.
 const (
 	FoursBytes = 12 * Count
 	FoursRoom  = 4

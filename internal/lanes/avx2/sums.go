@@ -16,8 +16,7 @@ var (
 	// joins the lanes' parts.
 	joinBytes  = lanewise(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)
 	joinDwords = [8]uint32{0, 4, 1, 5, 2, 6, 3, 7}
-	// topParts move the top bytes of even outputs and of odd ones to their positions in the lane's first half, and in
-	// its second.
+	// topParts move the top bytes of even outputs and of odd ones to their positions in the lane's first half, and in its second.
 	topParts = [4][32]uint8{
 		lanewise(3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1),
 		lanewise(-1, 3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1),

@@ -57,8 +57,7 @@ func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 
 // Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
-// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as
-// many more.
+// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as many more.
 const (
 	FoursBytes = 12 * Count
 	FoursRoom  = 16

@@ -64,8 +64,7 @@ func Half(v Words) Words { return v.Sub(v.ShiftAllRight(1)) }
 // HighWords returns the upper halves of the dwords of lo and hi, by lane.
 func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
 
-// Leave clears the upper halves of registers, which would slow down other code's SSE instructions. Kernels call it
-// before they return.
+// Leave clears the upper halves of registers, which would slow down other code's SSE instructions. Kernels call it before they return.
 func Leave() { archsimd.ClearAVXUpperBits() }
 
 // Take returns the bytes of each lane at the indices, and 0 for an index from 128 on. Other indices must be below 16.

@@ -41,8 +41,7 @@ func FloatBits(v Floats) Dwords                { return v.ToBits().BitsToInt32()
 // ToByteRange saturates words to 0..255.
 func ToByteRange(v Words) Words { return v.Max(Words{}).Min(BroadcastWords(255)) }
 
-// EvenBytes returns every second byte, beginning with the first, as words, and OddBytes the others. PairBytes is the
-// inverse.
+// EvenBytes returns every second byte, beginning with the first, as words, and OddBytes the others. PairBytes is the inverse.
 func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
 
 func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }

@@ -22,8 +22,7 @@ func StoreLane(v Lane, p unsafe.Pointer) { Store(v, p) }
 // TakeLane is Take for a lane.
 func TakeLane(v, indices Lane) Lane { return Take(v, indices) }
 
-// TakeLanes loads the lanes of a vector from p0 and p1, and takes the bytes of each at the indices at i0 and i1. Here
-// there is only one.
+// TakeLanes loads the lanes of a vector from p0 and p1, and takes the bytes of each at the indices at i0 and i1. Here there is only one.
 func TakeLanes(p0, _, i0, _ unsafe.Pointer) Bytes { return Take(Load(p0), Load(i0)) }
 
 // StoreRow joins a, b, c and d to eight bytes for each of four blocks, and stores them as signed words. Each of a, b, c

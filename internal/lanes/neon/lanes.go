@@ -42,9 +42,8 @@ func Dot(z Zipped, k *Pair) Dwords {
 	return z.a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8]))).Add(z.b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:]))))
 }
 
-// Shifts use vectors of counts, which the compiler makes once per basic block; for archsimd's shifts by a number it
-// would make them each time. A call of a function here costs a no-op for tracebacks if its line has no operation of its
-// own.
+// Shifts use vectors of counts, which the compiler makes once per basic block; for archsimd's shifts by a number it would make them each
+// time. A call of a function here costs a no-op for tracebacks if its line has no operation of its own.
 
 // ShiftRight shifts words arithmetically by a constant.
 func ShiftRight(v Words, n uint64) Words { return v.Shift(archsimd.BroadcastInt16x8(-int16(n))) }

@@ -7,10 +7,9 @@ import (
 	"unsafe"
 )
 
-// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
-// taps as words, a + b·2¹⁶. NEON multiplies dwords, modulo 2³², so a·k0 + b·k1 is (a + b·2¹⁶)·k0 + b·(k1 - k0·2¹⁶), and
-// only the upper word must be extracted. Sums begin with half of the rounding unit. Sums without clipping are four
-// times as large, so that the result is the top byte.
+// Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two taps as words, a +
+// b·2¹⁶. NEON multiplies dwords, modulo 2³², so a·k0 + b·k1 is (a + b·2¹⁶)·k0 + b·(k1 - k0·2¹⁶), and only the upper word must be extracted.
+// Sums begin with half of the rounding unit. Sums without clipping are four times as large, so that the result is the top byte.
 
 // SplitWeights converts the weights of two taps for MulPairs. top means that the result is the sum's top byte.
 func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
@@ -84,8 +83,7 @@ func ClipPairs(x, y Dwords, _ Bytes) Words {
 	return clip(upperPairs(x, y)).ExtendLo8ToUint16().BitsToInt16()
 }
 
-// upperPairs alternates the upper words of two vectors, and upperWords returns those of the first before those of the
-// second.
+// upperPairs alternates the upper words of two vectors, and upperWords returns those of the first before those of the second.
 func upperPairs(x, y Dwords) archsimd.Uint16x8 {
 	return x.ToBits().ReshapeToUint16s().InterleaveOdd(y.ToBits().ReshapeToUint16s())
 }

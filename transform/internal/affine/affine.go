@@ -6,11 +6,10 @@
 //	x' = m0·(x + ½) + m1·(y + ½) + m2
 //	y' = m3·(x + ½) + m4·(y + ½) + m5
 //
-// Bilinear and bicubic do that in float64, as written. They also interpolate between the centres around (x', y') in
-// float64 (libImaging/Geometry.c, ImagingGenericTransform). Nearest has three algorithms (ImagingTransformAffine),
-// which round differently. Without rotation and shear it adds up m0 and m4 from the edge; otherwise it uses numbers
-// with 16 bits of fraction, or sums of float64 where those would overflow. One example, a turn by 90° of four pixels a
-// b / c d about their middle:
+// Bilinear and bicubic do that in float64, as written. They also interpolate between the centres around (x', y') in float64
+// (libImaging/Geometry.c, ImagingGenericTransform). Nearest has three algorithms (ImagingTransformAffine), which round differently. Without
+// rotation and shear it adds up m0 and m4 from the edge; otherwise it uses numbers with 16 bits of fraction, or sums of float64 where those
+// would overflow. One example, a turn by 90° of four pixels a b / c d about their middle:
 //
 //	m = (0, -1, 2, 1, 0, 0), pixel (0, 0): x' = -½ + 2 = 1.5, y' = ½ -> b
 //

@@ -21,9 +21,8 @@ func init() {
 
 // The kernels do the generic code's operations in the same order on vectors of float64, and so give the same bits.
 
-// locateAVX512 sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns
-// are the first or the last, and the fraction is 0 or 1, which gives the edge's pixel. Beyond the others the two rows
-// are the same.
+// locateAVX512 sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns are the first or
+// the last, and the fraction is 0 or 1, which gives the edge's pixel. Beyond the others the two rows are the same.
 func locateAVX512(g *group, n int) {
 	half, one, three, zero := LoadDoubles(&halves), LoadDoubles(&ones), LoadDoubles(&threes), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)

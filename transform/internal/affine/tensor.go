@@ -9,9 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
-// A Tensor is a map of uint8 tensors, as torchvision.transforms.v2 does it by a grid in float32 and torch's grid_sample on a CPU
-// with AVX2. Its rows map the pixels' middles, counted from the middle of the result, to those of the source, divided by half of
-// the source's sides.
+// A Tensor is a map of uint8 tensors, as torchvision.transforms.v2 does it by a grid in float32 and torch's grid_sample on a CPU with AVX2.
+// Its rows map the pixels' middles, counted from the middle of the result, to those of the source, divided by half of the source's sides.
 type Tensor struct {
 	Rows     [2][3]float32
 	Bilinear bool // else nearest

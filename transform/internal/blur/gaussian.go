@@ -9,10 +9,9 @@ import (
 // KernelMax bounds the sides of a kernel.
 const KernelMax = 255
 
-// Torchvision writes src, blurred like torchvision.transforms.functional.gaussian_blur, to dst, of the same size.
-// across and down have the kernel's weights along rows and columns: that of the middle, then those of one side, at most
-// (KernelMax + 1) / 2. The image must be at least as wide as across is long, and as high as down. The images do not
-// overlap; dst has imagefile.SlackBytes of capacity.
+// Torchvision writes src, blurred like torchvision.transforms.functional.gaussian_blur, to dst, of the same size. across and down have the
+// kernel's weights along rows and columns: that of the middle, then those of one side, at most (KernelMax + 1) / 2. The image must be at
+// least as wide as across is long, and as high as down. The images do not overlap; dst has imagefile.SlackBytes of capacity.
 func (r *Blurrer) Torchvision(dst, src *imagefile.RGB, across, down []float32) {
 	rows, columns := rowsGeneric, columnsGeneric
 	if r.kernels != nil {
@@ -41,9 +40,8 @@ func (r *Blurrer) Torchvision(dst, src *imagefile.RGB, across, down []float32) {
 	}
 }
 
-// A rowsKernel weighs n bytes of src and those beside them, three apart. src begins with the pixels to the left of the
-// first. It may read and write up to vectorMax more behind them. The order within dst is private to the kernel and its
-// columnsKernel.
+// A rowsKernel weighs n bytes of src and those beside them, three apart. src begins with the pixels to the left of the first. It may read
+// and write up to vectorMax more behind them. The order within dst is private to the kernel and its columnsKernel.
 type rowsKernel func(dst []float32, src []byte, n int, weights []float32)
 
 func rowsGeneric(dst []float32, src []byte, n int, weights []float32) {

@@ -96,9 +96,8 @@ func (a *Adjuster) Saturation(dst, src []byte, factor float64) {
 // Sharpness is ImageEnhance.Sharpness for an image of w × h pixels. Its degenerate image is src after
 // ImageFilter.SMOOTH. The result goes to dst, which does not overlap src.
 //
-// SMOOTH leaves the pixels of the border as they are; to others it gives the mean of the nine around, the middle
-// counting five times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to a rounding boundary, so
-// integers give the same.
+// SMOOTH leaves the pixels of the border as they are; to others it gives the mean of the nine around, the middle counting five times.
+// Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to a rounding boundary, so integers give the same.
 //
 // For a tensor the smooth image is the same. torch adds to the image what is left of the factor to 1, times the difference, and
 // rounds once.

@@ -57,10 +57,9 @@ func (a *Adjuster) Equalize(dst, src []byte, _ float64) {
 	a.lookup(dst, src)
 }
 
-// count counts the bytes of each channel, at a cycle for each, which is the rate at which Zen 4 writes counters.
-// Counting pairs of pixels by value and difference needs half as many counts. But the table outgrows the nearest cache,
-// equal neighbours wait for each other, and pairs with a large difference need a second loop: little of the gain
-// remains.
+// count counts the bytes of each channel, at a cycle for each, which is the rate at which Zen 4 writes counters. Counting pairs of pixels
+// by value and difference needs half as many counts. But the table outgrows the nearest cache, equal neighbours wait for each other, and
+// pairs with a large difference need a second loop: little of the gain remains.
 func (a *Adjuster) count(pix []byte) {
 	clear(a.counts[:])
 	r, g, b := &a.counts[0], &a.counts[1], &a.counts[2]

@@ -19,8 +19,7 @@ func (a *Adjuster) Hue(dst, src []byte, amount float64) {
 	}
 }
 
-// toHSV is Pillow's rgb2hsv_row (libImaging/Convert.c): C's float variables are float32, its expressions with constants
-// are float64.
+// toHSV is Pillow's rgb2hsv_row (libImaging/Convert.c): C's float variables are float32, its expressions with constants are float64.
 func toHSV(r, g, b byte) (h, s, v byte) {
 	value, low := max(r, g, b), min(r, g, b)
 	if value == low {

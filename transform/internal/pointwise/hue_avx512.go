@@ -10,9 +10,8 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
 
-// hueAVX512 is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share
-// of it, and the middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all
-// colours.
+// hueAVX512 is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share of it, and the
+// middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all colours.
 func hueAVX512(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; at += pixelsAVX512 {

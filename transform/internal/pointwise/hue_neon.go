@@ -10,9 +10,8 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// hueNEON is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share
-// of it, and the middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all
-// colours.
+// hueNEON is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share of it, and the
+// middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all colours.
 func hueNEON(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; at += pixelsNEON {

@@ -14,8 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a
-// time.
+// An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a time.
 type Adjuster struct {
 	kind   int      // of the images: one of those below
 	fast   *kernels // nil for the generic code

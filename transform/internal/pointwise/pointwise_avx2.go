@@ -118,9 +118,8 @@ func blendWordsAVX2(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// saturationAVX2 works on groups of four pixels, with gray values and differences in dwords for the conversion to float.
-// Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
-// restored.
+// saturationAVX2 works on groups of four pixels, with gray values and differences in dwords for the conversion to float. Storing a
+// group overwrites the beginning of the next, which is already loaded; after the last group these bytes are restored.
 func saturationAVX2[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {

@@ -120,9 +120,8 @@ func blendWordsNEON(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// saturationNEON works on groups of four pixels, with gray values and differences in dwords for the conversion to float.
-// Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
-// restored.
+// saturationNEON works on groups of four pixels, with gray values and differences in dwords for the conversion to float. Storing a
+// group overwrites the beginning of the next, which is already loaded; after the last group these bytes are restored.
 func saturationNEON[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {
