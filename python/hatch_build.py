@@ -93,16 +93,16 @@ def _check_version(binary: Path, want: str) -> None:
 
 def _manual(folder: Path) -> dict[str, str]:
     """Return where under an environment's prefix the files go that `imgfeed manual` and `imgshard manual` wrote."""
-    places = {str(page): f"share/man/man1/{page.name}" for page in sorted((folder / "man" / "man1").iterdir())}
+    targets = {str(page): f"share/man/man1/{page.name}" for page in sorted((folder / "man" / "man1").iterdir())}
     for name in NAMES:
-        for file, place in (
+        for file, path in (
             (f"{name}.bash", f"bash-completion/completions/{name}"),
             (f"_{name}", f"zsh/site-functions/_{name}"),
             (f"{name}.fish", f"fish/vendor_completions.d/{name}.fish"),
         ):
             if (folder / "completions" / file).is_file():
-                places[str(folder / "completions" / file)] = f"share/{place}"
-    return places
+                targets[str(folder / "completions" / file)] = f"share/{path}"
+    return targets
 
 
 class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]

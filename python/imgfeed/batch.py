@@ -9,7 +9,7 @@ from typing import Any
 
 
 class RandomErasing:
-    """torchvision's RandomErasing, with another place in each image of a batch.
+    """torchvision's RandomErasing, with another rectangle in each image of a batch.
 
     Args:
         p: The probability that an image has a rectangle erased, 0 to 1.
@@ -17,7 +17,7 @@ class RandomErasing:
         ratio: The least and the largest ratio of its height to its width.
         value: The new value, in units of the batch: a number, one for each channel, or "random" for normally distributed ones.
 
-    Ten rectangles are tried, and the first that is smaller than the image is erased. Places come from torch's generator on the
+    Ten rectangles are tried, and the first that is smaller than the image is erased. Corners come from torch's generator on the
     CPU, "random" values from that of the images' device. Raises ValueError for arguments out of range.
     """
 
@@ -60,13 +60,13 @@ class RandomErasing:
         hit = torch.rand(count) < self.p
         area = height * width * torch.empty(count, 10).uniform_(*self.scale)
         ratio = torch.empty(count, 10).uniform_(math.log(self.ratio[0]), math.log(self.ratio[1])).exp()
-        places = torch.rand(count, 2)
+        corners = torch.rand(count, 2)
         tall, wide = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
         fits = (tall < height) & (wide < width)
         first = fits.int().argmax(1, keepdim=True)
         hit &= fits.any(1)
         tall, wide = tall.gather(1, first)[:, 0], wide.gather(1, first)[:, 0]
-        top, left = (places[:, 0] * (height - tall + 1)).floor(), (places[:, 1] * (width - wide + 1)).floor()
+        top, left = (corners[:, 0] * (height - tall + 1)).floor(), (corners[:, 1] * (width - wide + 1)).floor()
         rows, columns = torch.arange(height), torch.arange(width)
         down = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
         across = (columns >= left[:, None]) & (columns < (left + wide)[:, None])

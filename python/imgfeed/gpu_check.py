@@ -79,7 +79,7 @@ class Gpu:
         """Begin the copy of a tensor, and return it as it will be on the device."""
         return tensor.to(self.device, non_blocking=True)
 
-    def place(self, network: Any) -> Any:
+    def move(self, network: Any) -> Any:
         """Return a network on the device."""
         return network.to(self.device)
 
@@ -282,7 +282,7 @@ def rates(gpu: Gpu, loader: DataLoader, batches: Iterator[Any], seconds: float, 
     """Train a small network on the loader's batches, and on one that is already on the GPU."""
     torch, size = gpu.torch, loader.batch_size
     name, network = _network(torch)
-    network = gpu.place(network)
+    network = gpu.move(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
     classes = max(2, len(loader.dataset.classes))
 

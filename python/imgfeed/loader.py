@@ -51,7 +51,7 @@ class DataLoader:
     refers to it. If you hold so many that the server would have no slot left, further batches are copies.
 
     Each iteration begins the next epoch, unless the one before gave no batch; ``set_epoch`` and ``load_state_dict`` choose
-    another place. A loader has one iteration at a time: a new one ends the one before.
+    another start. A loader has one iteration at a time: a new one ends the one before.
 
     Every argument is checked before anything starts: a wrong type raises TypeError; a value out of range, or arguments that
     don't fit together, ValueError. All other errors are an ImgfeedError. docs/python.md is the guide.
@@ -111,7 +111,7 @@ class DataLoader:
         num_samples: Samples in an epoch, over all ranks. None takes as many as there are to choose from. A mixture ends before
             any sample comes twice (``"shortest"``, its default) or when each has come (``"longest"``).
         order: The indices of an epoch for all ranks together, or a function of the epoch's number that gives them: rank r of w
-            serves places r, r + w, …
+            serves the positions r, r + w, …
         sampler: A sampler of torch: the indices of this rank. The loader calls its ``set_epoch``.
 
     Ranks:
@@ -321,17 +321,17 @@ class DataLoader:
     def _begun(self, mark: state.Mark) -> EpochIterator | None:
         """Return an iteration that has begun at the mark; None if another thread has moved that meanwhile."""
         options = self._options
-        place, selected = self._selection.begin(mark.start)
-        self._take(Form(options.transform_at(place.epoch), options.size_at(place.epoch), options.batch_size))
-        source = BatchSource(self._service, place, selected, options, self._bad)
+        position, selected = self._selection.begin(mark.start)
+        self._take(Form(options.transform_at(position.epoch), options.size_at(position.epoch), options.batch_size))
+        source = BatchSource(self._service, position, selected, options, self._bad)
         fetch: Fetch = source
         if self._steps is not None:
             fetch = self._steps.begin(source, with_index=options.with_index or bool(options.choose))
         if options.choose:
-            places = [options.fields.index(name) for name in options.choose]
-            fetch = chosen(fetch, places, options, place.epoch)
-        slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(place)
-        begun = self._progress.begin(mark, place)
+            columns = [options.fields.index(name) for name in options.choose]
+            fetch = chosen(fetch, columns, options, position.epoch)
+        slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(position)
+        begun = self._progress.begin(mark, position)
         return begun and EpochIterator(self._needs, source, begun, fetch, slots, remainder=remainder)
 
     def _take(self, form: Form) -> None:
@@ -362,7 +362,7 @@ class DataLoader:
         self._options = self._selection.options = self._options.changed(name, value)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, from 0. The epoch of a state that was just loaded keeps its place."""
+        """Set the epoch of the next iteration, from 0. The epoch of a state that was just loaded keeps its position."""
         self._progress.set_epoch(epoch)
 
     def skip(self, batches: int) -> None:
@@ -375,14 +375,14 @@ class DataLoader:
         self._progress.skip(lambda reached: self._selection.after(reached, number))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the place after the last batch that was handed out, for a checkpoint. JSON can hold it.
+        """Return the position after the last batch that was handed out, for a checkpoint. JSON can hold it.
 
         It is the same on all ranks after as many batches, and may be loaded with another world or batch size.
         """
         return state.make(self._progress.mark.reached, self._identity)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on at the place of a state: the next iteration gives the rest of its epoch.
+        """Go on at the position of a state: the next iteration gives the rest of its epoch.
 
         Raises StateError for a state of other data, seed, shuffle or choice of samples. Iterating checks order= and sampler=.
         """
@@ -439,13 +439,13 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the same loader again: its arguments, and the place reached, where the next iteration begins."""
+        """Return what makes the same loader again: its arguments, and the position reached, where the next iteration begins."""
         return _remade, (type(self), self._options, tuple(self._progress.mark.reached))
 
 
 def _remade(kind: type[DataLoader], options: arguments.Options, reached: tuple[int, int, str | None]) -> DataLoader:
     loader = kind(**{f.name: getattr(options, f.name) for f in dataclasses.fields(options)})
-    loader._progress.load(state.Place(*reached))
+    loader._progress.load(state.Position(*reached))
     return loader
 
 

@@ -53,13 +53,13 @@ class Records:
         return len(self._indices)
 
     @overload
-    def __getitem__(self, place: int) -> Record | None: ...
+    def __getitem__(self, position: int) -> Record | None: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Record | None]: ...
-    def __getitem__(self, place: int | slice) -> Record | list[Record | None] | None:
-        """Return the record of the sample at a place of the batch, or those of several."""
-        places = range(len(self))[place]
-        return self._of([places])[0] if isinstance(places, int) else self._of(list(places))
+    def __getitem__(self, position: slice) -> list[Record | None]: ...
+    def __getitem__(self, position: int | slice) -> Record | list[Record | None] | None:
+        """Return the record of the sample at a position in the batch, or those of several."""
+        positions = range(len(self))[position]
+        return self._of([positions])[0] if isinstance(positions, int) else self._of(list(positions))
 
     def __iter__(self) -> Iterator[Record | None]:
         """Give one record after the other, asking for some at a time."""
@@ -74,11 +74,11 @@ class Records:
         """Return what stays of them in a copy or in another process: a list."""
         return list, (list(self),)
 
-    def _of(self, places: list[int]) -> list[Record | None]:
-        asked = [i for i in places if i not in self._made]
+    def _of(self, positions: list[int]) -> list[Record | None]:
+        asked = [i for i in positions if i not in self._made]
         indices, repetitions = [self._indices[i] for i in asked], [self._repetitions[i] for i in asked]
         self._made.update(zip(asked, ask(self._service, self._epoch, indices, repetitions, self._view), strict=True))
-        return [self._made[i] for i in places]
+        return [self._made[i] for i in positions]
 
 
 def of_batch(service: Service, epoch: int, batch: Batch) -> Records | list[Records]:

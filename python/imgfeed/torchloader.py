@@ -82,7 +82,7 @@ def from_torch(
     for each in options.transforms.values():
         options.operations(each, launcher.operations())
     packed = pack(source, cache_folder(cache))
-    return DataLoader(packed.set, **_in_set(given, loader, packed.places()))
+    return DataLoader(packed.set, **_in_set(given, loader, packed.indices()))
 
 
 def _source_of(dataset: Any, label: str | None, transform: Any) -> tuple[Source, Any]:
@@ -255,33 +255,33 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any, targets:
     return {**workers, **given, "transform": compose(done), "map": by_python(left)}
 
 
-def _in_set(given: dict[str, Any], loader: Any, places: npt.NDArray[np.int64]) -> dict[str, Any]:
+def _in_set(given: dict[str, Any], loader: Any, indices: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Return arguments with the set's indices instead of those of torch's dataset."""
-    moved: dict[str, Any] = {name: places[given[name]] for name in ("order", "subset") if name in given}
+    moved: dict[str, Any] = {name: indices[given[name]] for name in ("order", "subset") if name in given}
     if "weights" in given:
-        weights = np.zeros(len(places))
-        weights[places] = given["weights"]
+        weights = np.zeros(len(indices))
+        weights[indices] = given["weights"]
         moved["weights"] = weights
     if "sampler" in given:
-        moved["sampler"] = _Moved(given["sampler"], loader, places)
+        moved["sampler"] = _Moved(given["sampler"], loader, indices)
     return {**given, **moved}
 
 
 class _Moved:
     """A sampler of torch's dataset, with the set's indices."""
 
-    def __init__(self, sampler: Any, loader: Any, places: npt.NDArray[np.int64]) -> None:
+    def __init__(self, sampler: Any, loader: Any, indices: npt.NDArray[np.int64]) -> None:
         self._sampler = sampler
         self._generator = loader.generator
         self._lasting = bool(loader.persistent_workers)  # one iterator of torch's for all epochs
-        self._places = places
+        self._indices = indices
         self._begun = False
 
     def __iter__(self) -> Iterator[int]:
         if not (self._begun and self._lasting):  # as an iterator of torch's loader does, for its workers
             outputs.torch().empty((), dtype=outputs.torch().int64).random_(generator=self._generator)
         self._begun = True
-        return iter(self._places[[int(i) for i in self._sampler]].tolist())
+        return iter(self._indices[[int(i) for i in self._sampler]].tolist())
 
     def __len__(self) -> int:
         return len(self._sampler)

@@ -35,7 +35,7 @@ from .._server.launcher import find_binary
 log = logging.getLogger("imgfeed")
 
 _RULE = b"imgfeed cache v1\0"  # how the digest is made, and what is made of the data
-_PLACES = "places.npy"
+_INDICES = "places.npy"
 _DIGEST_DIGITS = 16
 _PROGRESS = re.compile(r": (listing|reading|packing) [0-9,]+.* images")  # a line of imgshard's every ten seconds
 _LINES_KEPT = 24  # of what else it says, for an error
@@ -79,21 +79,21 @@ class Packed:
     def is_whole(self) -> bool:
         return (self.folder / "source.json").is_file()
 
-    def places(self) -> npt.NDArray[np.int64]:
+    def indices(self) -> npt.NDArray[np.int64]:
         """Return the index in the set of each sample of the source, in its order. ImgfeedError if they aren't all there."""
-        path = self.folder / _PLACES
+        path = self.folder / _INDICES
         try:
             with path.open("rb") as file:
                 if file.read(6) != b"\x93NUMPY":  # an archive of arrays would stay open
                     raise ValueError("it is not an array")
-            places: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
-            whole = places.dtype == np.int64 and np.array_equal(np.sort(places), np.arange(self._samples))
+            indices: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
+            whole = indices.dtype == np.int64 and np.array_equal(np.sort(indices), np.arange(self._samples))
             why = "" if whole else f"it does not have each of {self._samples} samples once"
         except Exception as e:  # of numpy, or of a reader that it chose
             why = str(e)
         if why:
             raise errors.ImgfeedError(f"imgfeed: {path} is damaged: {why}: remove {self.folder}, and it is packed again")
-        return places
+        return indices
 
 
 def pack(source: Source, cache: Path) -> Packed:
@@ -147,7 +147,7 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
-    """Make a set's folder beside its place, and move it there."""
+    """Make a set's folder under another name, and rename it."""
     partial = packed.folder.with_name(f"{packed.folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
     try:
@@ -155,7 +155,7 @@ def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
         stage.mkdir(parents=True)
         _imgshard(["build", *source.stage(stage), "--strict", "--output", str(made.set)], lock)
         shutil.rmtree(stage)
-        np.save(partial / _PLACES, _places(source, made.set))
+        np.save(partial / _INDICES, _indices(source, made.set))
         digest = _digest(source)
         about = {"what": source.what, "samples": len(source.keys), "classes": len(source.classes), "digest": digest}
         if not packed.folder.name.endswith(digest):
@@ -194,27 +194,27 @@ def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
         raise errors.ImgfeedError(f"imgfeed: imgshard could not pack this (exit status {process.returncode}): {words}")
 
 
-def _places(source: Source, made: Path) -> npt.NDArray[np.int64]:
+def _indices(source: Source, made: Path) -> npt.NDArray[np.int64]:
     """Return the index in the set of each sample, once it is sure that the set holds just these, with these labels."""
-    place = {key: i for i, key in enumerate(source.keys)}
-    places = np.full(len(source.keys), -1, dtype=np.int64)
+    numbers = {key: i for i, key in enumerate(source.keys)}
+    indices = np.full(len(source.keys), -1, dtype=np.int64)
     with subprocess.Popen([find_binary("imgshard"), "ls", "--json", str(made)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for line in process.stdout:
             row = json.loads(line)
-            i = place.get(row["key"])
+            i = numbers.get(row["key"])
             if i is None or row["label"] != source.labels[i]:
                 wanted = "is none of its samples" if i is None else f"has label {source.labels[i]} there"
                 process.kill()
                 raise errors.ImgfeedError(
                     f"imgfeed: {source.what}: {row['key']} was packed with label {row['label']}, and {wanted}"
                 )
-            places[i] = row["index"]
-    missing = np.flatnonzero(places < 0)
+            indices[i] = row["index"]
+    missing = np.flatnonzero(indices < 0)
     if process.returncode or len(missing):
         example = f", {source.keys[missing[0]]} among them" if len(missing) else ""
         raise errors.ImgfeedError(f"imgfeed: {source.what}: {len(missing)} samples are not in the set that was made{example}")
-    return places
+    return indices
 
 
 def folder_name(text: str) -> str:

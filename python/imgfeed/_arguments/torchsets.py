@@ -1,4 +1,4 @@
-"""Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label or targets, and its place.
+"""Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label or targets, and its key.
 
 A dataset with code of its own, beyond the file's image as RGB and the transform, is refused.
 """
@@ -62,7 +62,7 @@ class Files:
 
 
 class Images:
-    """Images in memory or in a table, which are written out one after the other, under their places as keys."""
+    """Images in memory or in a table, which are written out one after the other, with their numbers as keys."""
 
     targets = ""
 

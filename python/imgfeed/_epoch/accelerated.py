@@ -32,7 +32,7 @@ def end(iteration: Any) -> Any:
 
 @functools.cache
 def _watch_saves() -> None:
-    """Have the first call of save_state say where no loader's place is saved. Accelerate has no hook for all Accelerators."""
+    """Have the first call of save_state warn if it saves no loader's position. Accelerate has no hook for all Accelerators."""
     accelerator: Any = sys.modules["accelerate"].Accelerator
     save = accelerator.save_state
 

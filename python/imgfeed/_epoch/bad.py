@@ -22,7 +22,7 @@ class BadSample:
     index: int
     #: Its name in the dataset, empty where that can't be read either.
     key: str
-    #: The sample of its class that stood in its place, None where the place was blank.
+    #: The sample of its class that was delivered instead, None if a blank was.
     by: int | None
     #: Why, with file, record and offset where the shard is at fault.
     error: str
@@ -44,12 +44,12 @@ class BadSamples:
     def note(self, batch: Batch, epoch: int, number: int) -> None:
         """Log the bad samples of an epoch's batch, and remember them. Raises TooManyBadError where they are too many by now."""
         told = []
-        for place in batch.bad:
-            sample = BadSample(place["index"], place.get("key", ""), place.get("by"), place["error"], epoch)
+        for one in batch.bad:
+            sample = BadSample(one["index"], one.get("key", ""), one.get("by"), one["error"], epoch)
             self.met.setdefault(sample.index, sample)
             name = sample.key or f"sample {sample.index}"
             told.append(name if sample.by is None else f"{name} (replaced by sample {sample.by})")
-        what = "blank" if any(place.get("by") is None for place in batch.bad) else "substituted"
+        what = "blank" if any(one.get("by") is None for one in batch.bad) else "substituted"
         more = ["…"] if len(told) > _LOGGED else []
         text = "imgfeed: epoch %d, batch %d: %d %s %s, which can't be read: %s"
         log.warning(text, epoch, number, len(told), what, _samples(told), ", ".join(told[:_LOGGED] + more))

@@ -10,7 +10,7 @@ from .._arguments.arguments import Options
 from .._server.client import Batch, Selected
 from .._server.service import Service
 from .bad import BadSamples
-from .state import Place
+from .state import Position
 
 log = logging.getLogger("imgfeed")
 
@@ -23,7 +23,7 @@ class BatchSource:
     The cursor is the client's: how many samples all ranks have had. After a loss the next session begins there.
     """
 
-    def __init__(self, service: Service, place: Place, selected: Selected | None, options: Options, bad: BadSamples) -> None:
+    def __init__(self, service: Service, at: Position, selected: Selected | None, options: Options, bad: BadSamples) -> None:
         self.timeout = options.timeout  # seconds for each batch
         self._bad = bad
         self._service = service
@@ -33,12 +33,12 @@ class BatchSource:
         self._losses = 0  # since the last batch
         self._lost_at = 0.0  # time of the first of them
         self._session = service.session(of_rank=True)
-        self.begin(place)
+        self.begin(at)
 
-    def begin(self, place: Place) -> None:
+    def begin(self, position: Position) -> None:
         #: Where it began.
-        self.place = place
-        self._consumed = place.consumed
+        self.position = position
+        self._consumed = position.consumed
         #: How many batches this rank gets, from there on.
         self.batches = self._left = 0
         try:
@@ -65,7 +65,7 @@ class BatchSource:
         while True:
             try:
                 with self._session.lock:  # another thread may begin an epoch of its own
-                    if self._session.place != after or self._session.generation != self._started.generation:
+                    if self._session.consumed != after or self._session.generation != self._started.generation:
                         self._start()
                     batch = self._session.next(timeout, watch=service.patience > 0)
                 break
@@ -77,9 +77,9 @@ class BatchSource:
         self._left = batch.left
         self._losses = 0
         if batch.bad:
-            self._bad.note(batch, self.place.epoch, self.batches - batch.left - 1)
+            self._bad.note(batch, self.position.epoch, self.batches - batch.left - 1)
         if self._with_records:
-            batch.arrays.params = records.of_batch(service, self.place.epoch, batch)
+            batch.arrays.params = records.of_batch(service, self.position.epoch, batch)
         if not self._with_index:
             batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody gets
         return batch
@@ -90,7 +90,7 @@ class BatchSource:
 
     def _start(self) -> None:
         try:
-            self._started = self._session.start(self.place.epoch, self._consumed, self._selected)
+            self._started = self._session.start(self.position.epoch, self._consumed, self._selected)
         except errors.TimeoutError as e:
             raise errors.LostError(str(e)) from e
 
@@ -126,4 +126,4 @@ class BatchSource:
             service.reraise(error)
         what = "starting it again" if service.server else f"waiting up to {service.patience:g} s"
         text, batch = str(service.explained(error)), self.batches - self._left
-        log.warning("%s at epoch %d, batch %d; %s", text, self.place.epoch, batch, what)
+        log.warning("%s at epoch %d, batch %d; %s", text, self.position.epoch, batch, what)

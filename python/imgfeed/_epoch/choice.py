@@ -23,8 +23,8 @@ def check_lists(names: Sequence[str], fields: Sequence[FieldInfo]) -> None:
             )
 
 
-def chosen(fetch: Fetch, places: list[int], options: Options, epoch: int) -> Fetch:
-    """Return a function that gives fetch's batches with one element of each list in the fields at these places."""
+def chosen(fetch: Fetch, columns: list[int], options: Options, epoch: int) -> Fetch:
+    """Return a function that gives fetch's batches with one element of each list in these columns of the fields."""
 
     def following(after: int) -> Batch | None:
         if (batch := fetch(after)) is None:
@@ -33,9 +33,9 @@ def chosen(fetch: Fetch, places: list[int], options: Options, epoch: int) -> Fet
         assert arrays.indices is not None and arrays.repetitions is not None
         keys = zip(arrays.indices.tolist(), arrays.repetitions.tolist(), strict=True)
         rngs = [rng_of(options.order_seed, epoch, index, repetition) for index, repetition in keys]
-        for place in places:
-            values = zip(arrays.fields[place].values(), rngs, strict=True)
-            arrays.fields[place] = [one_of(value, rng) for value, rng in values]
+        for column in columns:
+            values = zip(arrays.fields[column].values(), rngs, strict=True)
+            arrays.fields[column] = [one_of(value, rng) for value, rng in values]
         if not options.with_index:
             arrays.indices = None
         return batch

@@ -16,7 +16,7 @@ from . import accelerated
 from .batchsource import BatchSource
 from .meter import Meter, tell
 from .outputs import Columns, Fetch, Output, collated
-from .state import Mark, Place, Progress
+from .state import Mark, Position, Progress
 
 _ENDED = "imgfeed: a newer iteration of this loader has ended this one: threads share one iter(loader), or have a loader each"
 
@@ -28,7 +28,7 @@ class Needs:
     output: Output
     collate: Callable[[list[Any]], Any] | None  # makes of single samples what the caller gets, if not the output alone
     progress: Progress  # the loader's own, moved with every batch
-    after: Callable[[Place], Place]  # gives the same place, or the next epoch's start for an epoch's end
+    after: Callable[[Position], Position]  # gives the same position, or the next epoch's start for an epoch's end
     meter: Meter
     verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
 
@@ -36,9 +36,9 @@ class Needs:
 class _At(NamedTuple):
     """Where the caller is: after the last batch that it has got."""
 
-    place: Place
+    position: Position
     left: int  # batches
-    skips: int  # how often the loader's place had been moved on by hand
+    skips: int  # how often the loader's position had been moved on by hand
 
 
 class EpochIterator(Iterator[Columns]):
@@ -52,7 +52,7 @@ class EpochIterator(Iterator[Columns]):
         self._needs = needs
         self._source = source
         self._number = mark.owner
-        self._at = _At(source.place, source.batches, mark.skips)
+        self._at = _At(source.position, source.batches, mark.skips)
         self._lock = threading.RLock()  # threads may share an iteration
         self._next = needs.output.batches(fetch, slots)
         self._over = False
@@ -64,7 +64,7 @@ class EpochIterator(Iterator[Columns]):
 
     def __repr__(self) -> str:
         """Return the epoch, and how many batches are left of it."""
-        return f"<imgfeed EpochIterator: epoch {self._at.place.epoch}, {len(self)} batches left>"
+        return f"<imgfeed EpochIterator: epoch {self._at.position.epoch}, {len(self)} batches left>"
 
     @property
     def timeout(self) -> float:
@@ -96,8 +96,8 @@ class EpochIterator(Iterator[Columns]):
                 before = self._at
                 asked = time.perf_counter()
                 batch, columns = self._take()
-                place = Place(self._at.place.epoch, batch.consumed, self._at.place.order)
-                at = _At(place, batch.left, self._at.skips)
+                position = Position(self._at.position.epoch, batch.consumed, self._at.position.order)
+                at = _At(position, batch.left, self._at.skips)
                 if needs.collate is not None:
                     try:
                         columns = collated(columns, needs.collate)
@@ -109,12 +109,12 @@ class EpochIterator(Iterator[Columns]):
                     self._verdict = f"the server, half-way: {needs.verdict()}"
                 needs.meter.add(len(batch.arrays.labels), asked)
                 if needs.verdict is not None and not batch.left:
-                    tell(place.epoch, needs.meter.epoch, self._verdict)
+                    tell(position.epoch, needs.meter.epoch, self._verdict)
                 accelerated.begin(self)
-                reached = place if batch.left else needs.after(place)
+                reached = position if batch.left else needs.after(position)
                 while self._at is not at:
                     seen = progress.mark
-                    moved = seen.after(self._number, at.skips, place.epoch, reached)
+                    moved = seen.after(self._number, at.skips, position.epoch, reached)
                     if progress.mark is seen:  # no other thread has moved it meanwhile
                         self._at, progress.mark = at, moved
             return columns
@@ -135,16 +135,16 @@ class EpochIterator(Iterator[Columns]):
             mark = needs.progress.mark
             if mark.owner == self._number and mark.skips != self._at.skips:
                 self._skip(mark)
-            following = self._next(self._at.place.consumed) if self._at.left else None
+            following = self._next(self._at.position.consumed) if self._at.left else None
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError:
-            self._end()  # the epoch itself has not come to its end: its place stays after the last batch
+            self._end()  # the epoch itself has not come to its end: its position stays after the last batch
             raise
         left = 0 if following is None else following[0].left + 1
         if left != self._at.left:
             raise errors.ServerError(
-                f"imgfeed: {self._at.left} batches of epoch {self._at.place.epoch} are left, and the server that came back "
+                f"imgfeed: {self._at.left} batches of epoch {self._at.position.epoch} are left, and the server that came back "
                 f"has {left}: is it of another release?"
             )
         if following is None:
@@ -153,8 +153,8 @@ class EpochIterator(Iterator[Columns]):
         return following
 
     def _skip(self, mark: Mark) -> None:
-        """Continue at the loader's new place. If that lies in another epoch, this iteration is over."""
-        if mark.reached.epoch != self._at.place.epoch:
+        """Continue at the loader's new position. If that lies in another epoch, this iteration is over."""
+        if mark.reached.epoch != self._at.position.epoch:
             self._stop()
             self._over = True
             raise StopIteration
@@ -164,7 +164,7 @@ class EpochIterator(Iterator[Columns]):
     def _finish(self) -> None:
         self._needs.output.drain()
         at = self._at
-        self._needs.progress.move(lambda mark: mark.after(self._number, at.skips, at.place.epoch, None))
+        self._needs.progress.move(lambda mark: mark.after(self._number, at.skips, at.position.epoch, None))
         accelerated.end(self)
         self._end()
 

@@ -20,7 +20,7 @@ from .._arguments.numbers import indices
 from .._server.client import Selected, Session
 from .._server.ranks import rank_batches
 from .._server.service import Service
-from .state import Place, Progress
+from .state import Position, Progress
 
 Array = npt.NDArray[Any]
 
@@ -64,36 +64,39 @@ class Selection:
             progress.set_epoch(epoch)
             self._sampler_epoch = epoch
 
-    def check(self, place: Place) -> Place:
-        """Return the place of a state as ``after`` does. Raises StateError for a place beyond the epoch's known end."""
+    def check(self, position: Position) -> Position:
+        """Return a state's position as ``after`` does. Raises StateError if it lies beyond the epoch's known end."""
         if self.anew or self.options.mixture is not None:
-            return place
-        if place.consumed > (end := self.positions(place.epoch)):
-            raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
-        return self.after(place)
+            return position
+        if position.consumed > (end := self.positions(position.epoch)):
+            raise errors.StateError(
+                f"imgfeed: state whose consumed is {position.consumed}: epoch {position.epoch} has {end} samples"
+            )
+        return self.after(position)
 
-    def begin(self, place: Place) -> tuple[Place, Selected | None]:
-        """Return the samples of the epoch at place, and the place, with its order's name. From an epoch's end it is the next.
+    def begin(self, position: Position) -> tuple[Position, Selected | None]:
+        """Return the position, with its order's name, and its epoch's samples. An epoch's end becomes the next one's start.
 
-        Raises StateError for a place in another order than the epoch's, and ValueError for an epoch without a batch.
+        Raises StateError for a position in another order than the epoch's, and ValueError for an epoch without a batch.
         """
-        selected = self.of(place.epoch)
+        selected = self.of(position.epoch)
         order = selected.digest if selected is not None and self.anew else None
         rank, world = self._service.rank_and_world
         if order is not None and self.options.sampler is not None:
             order = f"{rank}/{world} {order}"
-        if place.consumed and place.order and order:
-            _check_order(place.order, order)
-        end = self.positions(place.epoch)
+        if position.consumed and position.order and order:
+            _check_order(position.order, order)
+        end = self.positions(position.epoch)
         if selected is not None and selected.indices is not None and selected.of_rank:
             end = len(selected.indices) * world  # whatever the sampler's len() says
-        if self.batches(max(0, end - place.consumed), 0, world):
-            return Place(place.epoch, place.consumed, order), selected
-        if place.consumed:
-            return self.begin(Place(place.epoch + 1, 0))
+        if self.batches(max(0, end - position.consumed), 0, world):
+            return Position(position.epoch, position.consumed, order), selected
+        if position.consumed:
+            return self.begin(Position(position.epoch + 1, 0))
         raise ValueError(
-            f"imgfeed: epoch {place.epoch} has no batch: its {end:,} samples don't fill one of {self.options.batch_size:,} on "
-            f"each of {world:,} ranks, and drop_last=True leaves out all others: take a smaller batch_size, or drop_last=False"
+            f"imgfeed: epoch {position.epoch} has no batch: its {end:,} samples don't fill one of {self.options.batch_size:,} "
+            f"on each of {world:,} ranks, and drop_last=True leaves out all others: take a smaller batch_size, or "
+            "drop_last=False"
         )
 
     def positions(self, epoch: int) -> int:
@@ -119,7 +122,7 @@ class Selection:
             return rank_batches(positions // size, rank, world, o.policy, 1)
         return rank_batches(positions, rank, world, o.policy, size)
 
-    def remainder(self, place: Place) -> int:
+    def remainder(self, position: Position) -> int:
         """Return Accelerate's ``remainder``: samples in the last batch, over all ranks; 0: it is full; -1: keep all.
 
         Accelerate keeps so many of the gathered batch's first samples, which is right if at most the very last one is repeated.
@@ -127,21 +130,21 @@ class Selection:
         o, world = self.options, self._service.rank_and_world[1]
         if o.drop_last or o.buckets is not None:
             return -1
-        rest = (self.positions(place.epoch) - place.consumed) % (o.batch_size * world)
+        rest = (self.positions(position.epoch) - position.consumed) % (o.batch_size * world)
         return -1 if o.even_batches and -rest % world > 1 else rest
 
-    def after(self, place: Place, batches: int = 0) -> Place:
-        """Return the place that many batches after another; from the epoch's end on it is one of a later epoch."""
+    def after(self, position: Position, batches: int = 0) -> Position:
+        """Return the position that many batches later; from the epoch's end on it is one of a later epoch."""
         o, world = self.options, self._service.rank_and_world[1]
         stride = o.batch_size * world
 
         def batches_of(positions: int) -> int:
             return self.batches(max(0, positions), 0, world)
 
-        epoch = place.epoch
-        left = batches_of(self.positions(epoch) - place.consumed)
+        epoch = position.epoch
+        left = batches_of(self.positions(epoch) - position.consumed)
         if batches < left:
-            return Place(epoch, place.consumed + batches * stride, place.order)
+            return Position(epoch, position.consumed + batches * stride, position.order)
         epoch, batches = epoch + 1, batches - left
         while batches:
             left = batches_of(self.positions(epoch))
@@ -153,7 +156,7 @@ class Selection:
             if not whole:
                 break
             epoch, batches = epoch + whole, batches - whole * left
-        return Place(epoch, batches * stride)
+        return Position(epoch, batches * stride)
 
     def of(self, epoch: int) -> Selected | None:
         """Return an epoch's samples; None: each once."""
@@ -274,7 +277,8 @@ def _within(listed: Array, samples: int) -> Array:
     """Return the list, which must hold indices of so many samples."""
     bad = np.flatnonzero((listed < 0) | (listed >= samples))
     if len(bad):
-        raise ValueError(f"imgfeed: place {bad[0]} of the samples chosen is {listed[bad[0]]}: indices are 0 to {samples - 1}")
+        first = bad[0]
+        raise ValueError(f"imgfeed: position {first} of the samples chosen is {listed[first]}: indices are 0 to {samples - 1}")
     return listed
 
 
@@ -295,7 +299,7 @@ def _mix(z: Array) -> Array:
 
 
 def _check_order(made: str, now: str) -> None:
-    """Raise StateError unless a place in the order made has the same meaning in the order of now."""
+    """Raise StateError unless a position in the order made has the same meaning in the order of now."""
     (of, _, made_digest), (here, _, digest) = made.rpartition(" "), now.rpartition(" ")
     if of.rpartition("/")[2] != here.rpartition("/")[2]:
         raise errors.StateError(

@@ -1,4 +1,4 @@
-"""A loader's place in its data: where it is, where the next iteration begins, and how a checkpoint keeps it."""
+"""A loader's position in its data: where it is, where the next iteration begins, and how a checkpoint keeps it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logging.getLogger("imgfeed")
 VERSION = 1
 
 
-class Place(NamedTuple):
-    """A place in the data: an epoch, how many of its samples all ranks together have had, and the order if it has a name."""
+class Position(NamedTuple):
+    """An epoch, how many of its samples all ranks together have had, and the name of its order, if it has one."""
 
     epoch: int
     consumed: int
@@ -26,31 +26,31 @@ class Place(NamedTuple):
 class Mark(NamedTuple):
     """Where a loader is. Each move makes another mark, so that a thread knows whether another one has moved it meanwhile."""
 
-    reached: Place = Place(0, 0)  # after the last batch that the caller has had; never an epoch's end
-    start: Place = Place(0, 0)  # where the next iteration begins
+    reached: Position = Position(0, 0)  # after the last batch that the caller has had; never an epoch's end
+    start: Position = Position(0, 0)  # where the next iteration begins
     follows: bool = False  # start is where the running iteration is: its next batch makes start the next epoch
     owner: int = 0  # the number of the iteration whose batches move the mark; 0: none
     skips: int = 0  # how often the caller has moved it on; the owner's batches from before the last skip don't move it
     loaded: bool = False  # from a state, of which no batch has come yet
 
-    def to(self, place: Place, **others: Any) -> Mark:
-        """Return the mark at another place, with other values."""
-        return self._replace(reached=place, start=place, **others)
+    def to(self, position: Position, **others: Any) -> Mark:
+        """Return the mark at another position, with other values."""
+        return self._replace(reached=position, start=position, **others)
 
-    def after(self, owner: int, skips: int, epoch: int, reached: Place | None) -> Mark:
+    def after(self, owner: int, skips: int, epoch: int, reached: Position | None) -> Mark:
         """Return the mark after an iteration's batch of an epoch, or after its end. It is this one if it is not the owner's."""
         if (self.owner, self.skips) != (owner, skips):
             return self
         if reached is None:
-            reached = Place(epoch + 1, 0) if self.reached.epoch == epoch else self.reached
-        start = Place(epoch + 1, 0) if self.follows else self.start
+            reached = Position(epoch + 1, 0) if self.reached.epoch == epoch else self.reached
+        start = Position(epoch + 1, 0) if self.follows else self.start
         return self._replace(reached=reached, start=start, follows=False, loaded=False)
 
 
 class Progress:
     """How far a loader has come. The loader moves it by hand, its running iteration with every batch.
 
-    Each iteration begins the next epoch, unless the last one gave no batch or the caller has chosen another place since.
+    Each iteration begins the next epoch, unless the last one gave no batch or the caller has chosen another position since.
     """
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class Progress:
                 return
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration is. Naming that of a state just loaded keeps the place in it.
+        """Say which epoch the next iteration is. Naming that of a state just loaded keeps the position in it.
 
-        Once an iteration has begun at a loaded place, and before its first batch, an earlier epoch changes nothing either.
+        Once an iteration has begun at a loaded position, and before its first batch, an earlier epoch changes nothing either.
         """
         epoch = EPOCH.check("epoch", epoch)
 
@@ -78,14 +78,14 @@ class Progress:
             if mark.loaded and mark.follows and epoch < mark.start.epoch:
                 return mark
             if mark.start.epoch != epoch:
-                mark = mark._replace(start=Place(epoch, 0), follows=False)
-            return mark if mark.reached.epoch == epoch else mark._replace(reached=Place(epoch, 0))
+                mark = mark._replace(start=Position(epoch, 0), follows=False)
+            return mark if mark.reached.epoch == epoch else mark._replace(reached=Position(epoch, 0))
 
         self.move(change)
 
-    def begin(self, seen: Mark, place: Place) -> Mark | None:
-        """Note that an iteration has begun at place, and return its mark; None if that has moved since it was seen."""
-        left, mark = seen.reached, seen.to(place, follows=True, owner=self.iteration + 1)
+    def begin(self, seen: Mark, position: Position) -> Mark | None:
+        """Note that an iteration has begun at position, and return its mark; None if the mark has moved since it was seen."""
+        left, mark = seen.reached, seen.to(position, follows=True, owner=self.iteration + 1)
         if self.mark is not seen:
             return None
         self.mark, self.iteration = mark, mark.owner
@@ -95,31 +95,31 @@ class Progress:
                 "imgfeed: epoch %d was left after %d samples, and this iteration begins epoch %d; set_epoch() chooses another",
                 left.epoch,
                 left.consumed,
-                place.epoch,
+                position.epoch,
             )
         return mark
 
-    def skip(self, beyond: Callable[[Place], Place]) -> None:
-        """Continue at the place beyond the one reached; so does a running iteration."""
+    def skip(self, beyond: Callable[[Position], Position]) -> None:
+        """Continue at the position that beyond returns for the one reached; so does a running iteration."""
         self.move(lambda mark: mark.to(beyond(mark.reached), follows=True, skips=mark.skips + 1))
 
-    def load(self, place: Place) -> None:
-        """Go on at place, which no running iteration moves any more."""
-        self.move(lambda mark: mark.to(place, follows=False, owner=0, loaded=True))
+    def load(self, position: Position) -> None:
+        """Go on at position, and let no running iteration move it."""
+        self.move(lambda mark: mark.to(position, follows=False, owner=0, loaded=True))
 
 
-def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
+def make(position: Position, identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return a state. identity names data and order: split, fingerprint, content, encoding, seed, shuffle, selection."""
-    order = {} if place.order is None else {"order": place.order}
+    order = {} if position.order is None else {"order": position.order}
     named = {name: value for name, value in identity.items() if value is not None}
-    return {"version": VERSION, **named, "epoch": place.epoch, "consumed": place.consumed, **order}
+    return {"version": VERSION, **named, "epoch": position.epoch, "consumed": position.consumed, **order}
 
 
-def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
-    """Return the place in state; raise StateError for other data or order. Batch size, world and encoding may differ."""
+def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Position:
+    """Return a state's position; raise StateError for other data or order. Batch size, world and encoding may differ."""
     if not isinstance(state, Mapping):
         raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")
-    if missing := [name for name in make(Place(0, 0), identity) if name not in (*state, "content", "encoding", "selection")]:
+    if missing := [name for name in make(Position(0, 0), identity) if name not in (*state, "content", "encoding", "selection")]:
         holds = ", ".join(map(str, state)) or "nothing"
         raise errors.StateError(
             f"imgfeed: state holds {holds:.80}, and no {missing[0]}: want the dictionary that a loader's state_dict() gave"
@@ -148,7 +148,7 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
     order = state.get("order")
     if not isinstance(order, (str, type(None))):
         raise errors.StateError(f"imgfeed: state whose order is {order!r:.80}: want a name, or none")
-    return Place(_count(state, "epoch"), _count(state, "consumed"), order)
+    return Position(_count(state, "epoch"), _count(state, "consumed"), order)
 
 
 def _count(state: Mapping[str, Any], name: str) -> int:

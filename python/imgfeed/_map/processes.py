@@ -62,7 +62,7 @@ class Steps:
         self._step, self._count, self._batch_size, self._service = step, workers, batch_size, service
         self._queue: deque[_Task] = deque()  # in the order of the answers
         self._number = 0  # of the last task
-        self._at: int | None = None  # the place where the queue begins, if the last call has ended well
+        self._at: int | None = None  # the samples consumed before the queue's first batch, if the last call has ended well
         self._owner = 0  # the process that started them
         self._lock = threading.RLock()
 
@@ -115,7 +115,7 @@ class Steps:
                 return
             if not self._owner:
                 self._start(batch)
-            queue.append(self._task(batch, source.place.epoch))
+            queue.append(self._task(batch, source.position.epoch))
             self._give(queue[-1], source.timeout)
 
     def _free(self) -> list[int]:

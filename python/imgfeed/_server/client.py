@@ -160,7 +160,7 @@ class Session:
         self._shape: Shape | None = None
         self._held_max = 0  # slots that the caller's arrays may hold
         #: How many samples of the epoch all ranks have had after the last batch, if the next one follows there for certain.
-        self.place: int | None = None
+        self.consumed: int | None = None
         self.generation = 0  # of the epoch begun last
         self._batches = 0  # of the running epoch
         self._running = False
@@ -269,7 +269,7 @@ class Session:
     def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
         """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends."""
         with self.lock:
-            self.place = None
+            self.consumed = None
             if self.ring is not None:
                 self.ring.reclaim()
             self.select(selected)
@@ -282,7 +282,7 @@ class Session:
             self._drop_pushed()
             self.generation, self._batches = epoch_started.generation, epoch_started.batches
             self._running = True
-            self.place = consumed
+            self.consumed = consumed
             return epoch_started
 
     def stop(self, generation: int) -> None:
@@ -300,14 +300,14 @@ class Session:
 
         With shared memory the arrays are views of the ring. If the caller's arrays hold so many slots that the server would run
         dry, they are a copy and the slot goes back at once. An exception of a signal's handler in the wait loses nothing. If it
-        comes later, ``place`` is not the caller's any more, or the connection has ended: start the epoch again.
+        comes later, ``consumed`` is not the caller's any more, or the connection has ended: start the epoch again.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout
         with self.lock:
             while self._running:
                 if not self._pushed:
                     self._wait(end, watch)
-                place, self.place = self.place, None  # not known until this has come to its end
+                consumed, self.consumed = self.consumed, None  # not known until this has come to its end
                 try:
                     message, raw = self._pushed.popleft() if self._pushed else self._receive()
                     if message.get("generation") != self.generation and not message.get("fatal"):
@@ -315,13 +315,13 @@ class Session:
                     elif message["type"] == "batch":
                         with _understood(self.connection, message):
                             batch = self._batch(message, raw)
-                        self.place = batch.consumed
+                        self.consumed = batch.consumed
                         return batch
                     else:
                         self._running = False
                         if message["type"] == "error":
                             raise _error(message)
-                    self.place = place
+                    self.consumed = consumed
                 except errors.ImgfeedError:
                     raise
                 except BaseException:  # a batch may be lost, and its slot would never go back

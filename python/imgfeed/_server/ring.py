@@ -80,18 +80,18 @@ class Shape:
         self._caller = fields, target, follow
         self._follow = follow
         self._arrays = [_info(a) for a in arrays]
-        places = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
+        at = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
         views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
         drawn = [i for i, info in enumerate(self._arrays) if info.kind == "params" and info.name]
         named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
         wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow.names)]
-        missing = [*sorted({"images", "labels", "indices"} - places.keys()), *(name for name in wanted if name not in named)]
+        missing = [*sorted({"images", "labels", "indices"} - at.keys()), *(name for name in wanted if name not in named)]
         if missing:
             raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
-        self._labels, self._indices = places["labels"], places["indices"]
-        self._images: int | list[int] = views or places["images"]  # several of them have names
-        self._params: int | list[int] | None = drawn or places.get("params")
-        self._repetitions = places.get("repetitions")
+        self._labels, self._indices = at["labels"], at["indices"]
+        self._images: int | list[int] = views or at["images"]  # several of them have names
+        self._params: int | list[int] | None = drawn or at.get("params")
+        self._repetitions = at.get("repetitions")
         self._fields = [named[name] for name in fields]
         self._target = None if target is None else named[target]
         self._named = named
@@ -130,9 +130,9 @@ class Shape:
         return views[i] if packed is None else Packed(views[i], packed)
 
 
-def _of(views: list[Array], places: int | list[int]) -> Array | list[Array]:
+def _of(views: list[Array], indices: int | list[int]) -> Array | list[Array]:
     """Return an array, or those of several views."""
-    return [views[i] for i in places] if isinstance(places, list) else views[places]
+    return [views[i] for i in indices] if isinstance(indices, list) else views[indices]
 
 
 #: Converts bytes to a value, for the types of fields with values of any length.

@@ -104,7 +104,7 @@ class Service:
         self._opening_pid = os.getpid()  # its threads may hold it
         #: Whether the loader was closed, and not used since.
         self.closed = False
-        #: How often a session took the place of one that was lost.
+        #: How many lost sessions were replaced.
         self.reconnects = 0
         for transform in (first, *later, first) if later else (first,):  # those of later epochs are refused now, too
             self.session()
