@@ -127,18 +127,18 @@ class Program:
         while work:
             i = work.pop()
             at, text = f.code[i]
-            state, place = states[i], f"+{at - address:#x}"
+            state, offset = states[i], f"+{at - address:#x}"
             if text.startswith(("vzeroupper", "vzeroall")):
                 state = CLEAN
             elif _legacy(text) and state & DIRTY:
-                summary["sse"] = summary["sse"] or f.name + place
+                summary["sse"] = summary["sse"] or f.name + offset
             elif WIDE.search(text):
                 state = DIRTY
             following, left, note = self._step(f, i, state)
             summary["exit"] |= left
             if note:
-                summary["sse"] = summary["sse"] or f"{f.name}{place} {note}"
-                notes.append(f"{place} {note}")
+                summary["sse"] = summary["sse"] or f"{f.name}{offset} {note}"
+                notes.append(f"{offset} {note}")
             for j, after in following:
                 if j < len(states) and states[j] | after != states[j]:
                     states[j] |= after

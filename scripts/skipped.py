@@ -31,8 +31,8 @@ def skipped(report: Path) -> Iterator[tuple[str, str]]:
         reason = skip.get("message") or ""
         if logged := GO_LOG.findall(reason):
             reason = logged[-1]  # Go's is all that the test said, and last why it was skipped
-        place = case.get("classname", "").replace(MODULE, "")
-        yield f"{place} {case.get('name')}".strip(), reason.strip()
+        module = case.get("classname", "").replace(MODULE, "")
+        yield f"{module} {case.get('name')}".strip(), reason.strip()
 
 
 def wants(reason: str) -> list[tuple[str, str]]:

@@ -38,8 +38,8 @@ def apart(storage: np.ndarray) -> float:
     return float(np.abs(np.diff(served)).mean() / len(storage))
 
 
-def measure(opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]]]], places: np.ndarray | None = None) -> None:
-    """Time the opening, and two epochs. The loader's batches give numbers, which places turns into places in storage."""
+def measure(opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]]]], stored_at: np.ndarray | None = None) -> None:
+    """Time the opening, and two epochs. The loader's batches give numbers, which stored_at turns into positions in storage."""
     bytes_before, requests_before, begin = received(), requests(), time.perf_counter()
     loader, numbers = opening()
     opened = time.perf_counter() - begin
@@ -51,7 +51,7 @@ def measure(opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]
         took = time.perf_counter() - begin
         rate = (received() - epoch_bytes) / took
         time.sleep(1)  # for nginx to log
-        storage = np.array(order) if places is None else places[order]
+        storage = np.array(order) if stored_at is None else stored_at[order]
         row = {"system": system, "epoch": epoch, "images": len(order), "opened": opened, "first": first, "took": took, "rate": rate}
         row |= {"bytes": received() - bytes_before, "requests": requests() - requests_before, "apart": apart(storage)}
         print(json.dumps(row), flush=True)
@@ -63,13 +63,13 @@ def imgfeed() -> None:
     from imgfeed import DataLoader
 
     def opening() -> tuple[Any, Any]:
-        place = "s3://ours/train"
+        source = "s3://ours/train"
         if system == "imgfeed-index":
             tars = [f"{STORE}/wds/train/{Path(t).name}" for t in sorted(glob.glob(str(out / "data/wds/train/*.tar")))]
-            place = str(out / "index")
+            source = str(out / "index")
             imgshard = Path(__file__).parents[2] / "bin" / "imgshard"
-            subprocess.run([imgshard, "index", *tars, "-o", place], check=True, capture_output=True)
-        loader = DataLoader(place, batch_size=BATCH, transform="train", shuffle=True, with_index=True, cache=str(out / "cache"))
+            subprocess.run([imgshard, "index", *tars, "-o", source], check=True, capture_output=True)
+        loader = DataLoader(source, batch_size=BATCH, transform="train", shuffle=True, with_index=True, cache=str(out / "cache"))
         return loader, lambda batch: batch[-1].tolist()
 
     measure(opening)
@@ -79,7 +79,7 @@ def litdata() -> None:
     from litdata import StreamingDataLoader, StreamingDataset
 
     stored = StreamingDataset(str(out / "data/lit/train"), shuffle=False)
-    places = np.argsort([int(sample["label"]) for sample in stored])
+    stored_at = np.argsort([int(sample["label"]) for sample in stored])
     options = {"endpoint_url": STORE, "aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
 
     def opening() -> tuple[Any, Any]:
@@ -87,7 +87,7 @@ def litdata() -> None:
         loader = StreamingDataLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list)
         return loader, lambda batch: [int(sample["label"]) for sample in batch]
 
-    measure(opening, places)
+    measure(opening, stored_at)
 
 
 def streaming() -> None:

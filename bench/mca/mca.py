@@ -141,7 +141,7 @@ def loops(arch: str, name: str, code: list[tuple[int, str]]):
     ends: dict[int, int] = {}
     for address, text in code:
         if (m := BRANCH[arch].match(text)) and first <= int(m[2], 16) <= address:
-            start = int(m[2], 16)  # `continue` jumps to the same place as the loop's own end does
+            start = int(m[2], 16)  # `continue` jumps to the same address as the loop's own end does
             ends[start] = max(address, ends.get(start, 0))
     for start, end in ends.items():
         inside = [(s, e) for s, e in ends.items() if start <= s and e <= end and (s, e) != (start, end)]

@@ -39,12 +39,12 @@ def main() -> None:
         len(tables), 1, figsize=(10, 1.6 + 0.42 * sum(heights)), layout="constrained", height_ratios=heights
     )
     for axis, (title, bare, figures) in zip(axes, tables, strict=True):
-        for place, (name, train, evaluation) in enumerate(figures):
+        for row, (name, train, evaluation) in enumerate(figures):
             colours = COLOURS[name.startswith("imgfeed")]
             for shift, value, colour in ((-0.2, train, colours[0]), (0.2, evaluation, colours[1])):
-                axis.barh(place + shift, value, 0.38, color=colour)
+                axis.barh(row + shift, value, 0.38, color=colour)
                 axis.annotate(
-                    f"{value:,.0f}", (value, place + shift), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7
+                    f"{value:,.0f}", (value, row + shift), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7
                 )
         axis.axvline(bare, color="black", linestyle="--", linewidth=1)
         axis.annotate(

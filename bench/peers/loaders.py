@@ -44,16 +44,16 @@ Step = Callable[[], int]
 
 
 def into_batch(files: Iterator[bytes], one: Callable[[bytes], "np.ndarray | None"]) -> Step:
-    """A step of one image, copied into its place in a batch unless the peer only decodes."""
+    """A step of one image, copied into a batch unless the peer only decodes."""
     batch = np.empty((BATCH, SIZE, SIZE, 3), np.uint8)
-    place = 0
+    row = 0
 
     def step() -> int:
-        nonlocal place
+        nonlocal row
         image = one(next(files))
         if image is not None:
-            batch[place] = image
-            place = (place + 1) % BATCH
+            batch[row] = image
+            row = (row + 1) % BATCH
         return 1
 
     return step

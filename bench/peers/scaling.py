@@ -109,10 +109,10 @@ class Bench:
     def _start(self, threads: int, cores: set[int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(pinned(cores, [*self._command, "--threads", str(threads)]), stdout=subprocess.PIPE)
 
-    def run(self, way: Way, threads: int, *places: set[int]) -> None:
-        """Run a process on each of places, all at the same time, and add up what they did."""
-        others, before = Others(set().union(*places)), os.times()
-        results = [json.loads(p.communicate()[0]) for p in [self._start(threads, cores) for cores in places]]
+    def run(self, way: Way, threads: int, *each: set[int]) -> None:
+        """Run a process on each set of cores, all at the same time, and add up what they did."""
+        others, before = Others(set().union(*each)), os.times()
+        results = [json.loads(p.communicate()[0]) for p in [self._start(threads, cores) for cores in each]]
         after = os.times()
         own = after.children_user + after.children_system - before.children_user - before.children_system
         way.others.append(others.share(own))

@@ -6,7 +6,7 @@
 Every recipe takes its views from the preset of its name: a batch is a list of images, one for each view. The losses are those
 of the papers, at their plainest: no schedules, no layer-wise rates, negatives of this rank only, and of DINOv2 the loss
 on whole images. Ctrl-C ends it after the step with a checkpoint, and the same command goes on from there, within the epoch: the
-loader's place is in the checkpoint.
+loader's position is in the checkpoint.
 """
 
 import argparse

@@ -131,12 +131,12 @@ class Record:
         patches, planes = take(3 * patches_count), take(planes_size)
 
         out = np.zeros((quads, 4, 8, 8), np.int16)
-        places = list(coefficients_of(codes, cells))
+        positions = list(coefficients_of(codes, cells))
         fixed, used = read_list(fixed_widths, planes, fixed_count)
-        values, used_too = read_list(widths, planes[used:], len(places))
-        check(used + used_too == len(planes) and len(widths) == 3 * -(-len(places) // 64), "a tile's parts are too long")
-        for place, value in zip(places, values, strict=True):
-            out[place] = value + (value >= 0)
+        values, used_too = read_list(widths, planes[used:], len(positions))
+        check(used + used_too == len(planes) and len(widths) == 3 * -(-len(positions) // 64), "a tile's parts are too long")
+        for position, value in zip(positions, values, strict=True):
+            out[position] = value + (value >= 0)
 
         lows = np.array(fixed[: 4 * quads]).reshape(quads, 4)
         highs = np.array(fixed[4 * quads : 8 * quads]).reshape(quads, 4) if high else 0
@@ -150,9 +150,9 @@ class Record:
             out[q, :, 0, 1], out[q, :, 1, 0], out[q, :, 1, 1] = twelve
 
         check(list(patches[::3]) == sorted(patches[::3]), "patches are out of order")
-        for quad, place, times in struct.iter_unpack("<BBb", patches):
+        for quad, packed, times in struct.iter_unpack("<BBb", patches):
             check(quad < quads, "a patch of a quad that is not there")
-            out[quad, place >> 3 & 3, place >> 5, place & 7] += 8 * times
+            out[quad, packed >> 3 & 3, packed >> 5, packed & 7] += 8 * times
         return out, at
 
     def blocks(self, row: int, mcu: int) -> Iterator[tuple[int, np.ndarray]]:

@@ -110,11 +110,11 @@ class FaultFS:
 
     def _names(self, path: Path, offset: int, size: int) -> bytes:
         listed = b""
-        for place, entry in enumerate(sorted(os.scandir(path), key=lambda e: e.name)):
+        for number, entry in enumerate(sorted(os.scandir(path), key=lambda e: e.name)):
             name = os.fsencode(entry.name)
-            one = struct.pack("<QQII", entry.inode(), place + 1, len(name), DT_DIR if entry.is_dir() else DT_REG) + name
+            one = struct.pack("<QQII", entry.inode(), number + 1, len(name), DT_DIR if entry.is_dir() else DT_REG) + name
             one += b"\0" * (-len(one) % 8)
-            if place >= offset:
+            if number >= offset:
                 if len(listed) + len(one) > size:
                     break
                 listed += one

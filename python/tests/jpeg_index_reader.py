@@ -38,7 +38,7 @@ class Scan:
 
 @dataclass
 class Entry:
-    """A place in the scan: bits before it, bytes removed before its byte, DC predictors."""
+    """A position in the scan: bits before it, bytes removed before its byte, DC predictors."""
 
     bits: int
     removed: int | None  # None within a row
@@ -116,7 +116,7 @@ def unstuff(file: bytes, scan: Scan) -> None:
 
 
 def mcus(scan: Scan) -> Iterator[Entry]:
-    """Decode the scan; give the place before each MCU, and the one after the last."""
+    """Decode the scan; give the position before each MCU, and the one after the last."""
     data = scan.data + bytes(8)
     bits = 0
     predictors = [0] * len(scan.components)

@@ -40,6 +40,6 @@ def outcome(fault: str, comes: str, error: BaseException | str | None = None) ->
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests of other processes write theirs
         known = {**rows(), fault: line}
         before, table = DOCUMENT.read_text().split(BEGIN)
-        head = "| fault | what comes of it | what its user reads |\n|---|---|---|\n"
+        head = "| fault | outcome | message to the user |\n|---|---|---|\n"
         body = "".join(known[title] + "\n" for title in titles() if title in known)
         DOCUMENT.write_text(f"{before}{BEGIN}{head}{body}{END}{table.split(END)[1]}")

@@ -18,7 +18,7 @@ from typing import Any
 SLACK = 128
 ENTRY = struct.Struct("<qIIIiiiB3sI")
 FOOTER = struct.Struct("<6q4I16s2I8s")
-PLACE = struct.Struct("<2q2Iq")
+LOCATION = struct.Struct("<2q2Iq")
 TRAILER = struct.Struct("<8s2I5q2I")
 NUMBERS = {"int64": "q", "float32": "f"}
 
@@ -54,8 +54,8 @@ def known(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
 
-def aligned(place: int) -> int:
-    return place + 7 & ~7
+def aligned(offset: int) -> int:
+    return offset + 7 & ~7
 
 
 def order_of(seed: int, key: bytes) -> tuple[bytes, bytes]:
@@ -104,16 +104,16 @@ def whole(path: Path, listed: dict[str, Any], index: dict[str, Any]) -> bytes:
     need(len(data) == listed["index"]["bytes"], path, "length")
     magic, version, n, length, begin, end, tail_again, _, table_crc, crc = TRAILER.unpack(data[-TRAILER.size :])
     need(crc == crc32c(data[-TRAILER.size : -4]) and (magic, version, tail_again) == (b"imgindex", 1, tail), path, "trailer")
-    table = data[len(data) - TRAILER.size - n * PLACE.size : -TRAILER.size]
+    table = data[len(data) - TRAILER.size - n * LOCATION.size : -TRAILER.size]
     need(table_crc == crc32c(table), path, "table: checksum")
     text = (path.parents[1] / "objects.jsonl").read_bytes()
     need(hashlib.sha256(text).hexdigest() == index["sha256"], path, "objects.jsonl: checksum")
     objects = [json.loads(line) for line in text.splitlines()]
     need(len(objects) == index["objects"], path, "objects")
-    places = list(PLACE.iter_unpack(table))
+    locations = list(LOCATION.iter_unpack(table))
     shard = bytearray(length)
     shard[:begin] = data[:begin]
-    for (at, rest, image, number, offset), after in zip(places, [place[1] for place in places[1:]] + [tail], strict=True):
+    for (at, rest, image, number, offset), after in zip(locations, [one[1] for one in locations[1:]] + [tail], strict=True):
         source = Path(index["source"], objects[number]["path"])
         status = source.stat()
         need(status.st_size == objects[number]["bytes"], source, "length")
@@ -170,7 +170,7 @@ class Shard:
         self.entries = list(ENTRY.iter_unpack(data[entries:keys]))
         free = records
         for offset, image, aux, _, label, width, height, _, _, values in self.entries:
-            need(offset == aligned(offset) and offset >= free, path, f"record at {offset}: place")
+            need(offset == aligned(offset) and offset >= free, path, f"record at {offset}: offset")
             free = offset + image + aux + values
             need(free <= end and image + aux + values <= 1 << 30, path, f"record at {offset}: length")
             need(-1 <= label < (len(manifest["classes"]) or 1 << 31), path, f"record at {offset}: label")
@@ -191,11 +191,11 @@ class Shard:
         need(all(1 <= b - a <= 4096 for a, b in pairwise(offsets)), self.path, "keys: lengths")
         return [text[a:b] for a, b in pairwise(offsets)]
 
-    def record(self, place: int) -> tuple[bytes, bytes, dict[str, Any]]:
+    def record(self, number: int) -> tuple[bytes, bytes, dict[str, Any]]:
         """Return image, aux and values of fields."""
-        offset, image, aux, crc, _, _, _, _, _, values = self.entries[place]
+        offset, image, aux, crc, _, _, _, _, _, values = self.entries[number]
         data = self.data[offset : offset + image + aux + values]
-        need(crc32c(data) == crc, self.path, f"record {place} at byte {offset}: checksum")
+        need(crc32c(data) == crc, self.path, f"record {number} at byte {offset}: checksum")
         return data[:image], data[image : image + aux], self.values(data[image + aux :])
 
     def values(self, data: bytes) -> dict[str, Any]:
@@ -265,18 +265,18 @@ class ShardSet:
     def __len__(self) -> int:
         return self.manifest["samples"]
 
-    def place(self, index: int) -> tuple[Shard, int]:
-        place = index // self.world
+    def locate(self, index: int) -> tuple[Shard, int]:
+        number = index // self.world
         for shard in self.partitions[index % self.world]:
-            if place < len(shard):
-                return shard, place
-            place -= len(shard)
+            if number < len(shard):
+                return shard, number
+            number -= len(shard)
         raise IndexError(index)
 
     def __getitem__(self, index: int) -> Sample:
-        shard, place = self.place(index)
-        _, _, _, _, label, width, height, kind, _, _ = shard.entries[place]
-        return Sample(index, shard.keys()[place], label, width, height, kind, *shard.record(place))
+        shard, number = self.locate(index)
+        _, _, _, _, label, width, height, kind, _, _ = shard.entries[number]
+        return Sample(index, shard.keys()[number], label, width, height, kind, *shard.record(number))
 
     def find(self, key: bytes) -> int | None:
         """Return the index of a key: the samples of each partition stand in the order of their hashes."""
@@ -302,8 +302,8 @@ class ShardSet:
         before = None
         keys = {id(shard): shard.keys() for shards in self.partitions.values() for shard in shards}
         for index in range(len(self)):
-            shard, place = self.place(index)
-            key, label = keys[id(shard)][place], shard.entries[place][4]
+            shard, number = self.locate(index)
+            key, label = keys[id(shard)][number], shard.entries[number][4]
             now = order_of(self.manifest["seed"], key)
             need(before is None or before < now, shard.path, f"sample {index} is out of order")
             before = now
@@ -318,6 +318,6 @@ class ShardSet:
         for text in (encoding["name"].encode(), params):
             digest.update(struct.pack("<I", len(text)) + text)
         for index in range(len(self)):
-            shard, place = self.place(index)
-            digest.update(struct.pack("<I", shard.entries[place][3]))
+            shard, number = self.locate(index)
+            digest.update(struct.pack("<I", shard.entries[number][3]))
         return digest.hexdigest()

@@ -64,8 +64,8 @@ def with_fields(
         data += struct.pack("<I", header_crc)
         data += bytes(aligned(len(data)) - len(data))
         records, entries, keys = len(data), b"", []
-        for place in range(n):
-            s = read[rank + place * read.world]
+        for position in range(n):
+            s = read[rank + position * read.world]
             made = b""
             for field, value in zip(sets, values(s), strict=True):
                 if field["type"] not in {"int64", "float32"}:
@@ -80,8 +80,8 @@ def with_fields(
         end = len(data)
         section = struct.pack(f"<{n + 1}I", *np.cumsum([0, *map(len, keys)]).tolist()) + b"".join(keys)
         data += bytes(SLACK) + entries + section + bytes(aligned(len(section)) - len(section))
-        places = records, end, end + SLACK, end + SLACK + len(entries), len(section), len(data) + FOOTER.size, n
-        footer = FOOTER.pack(*places, header_crc, crc32c(entries), crc32c(section), bytes(16), 3, 0, b"imgshend")
+        layout = records, end, end + SLACK, end + SLACK + len(entries), len(section), len(data) + FOOTER.size, n
+        footer = FOOTER.pack(*layout, header_crc, crc32c(entries), crc32c(section), bytes(16), 3, 0, b"imgshend")
         footer_crc = crc32c(footer[:-12])
         data += footer[:-12] + struct.pack("<I", footer_crc) + b"imgshend"
         path = out / listed["path"]

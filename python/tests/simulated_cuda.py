@@ -34,16 +34,16 @@ class Stream:
 
 
 class Event:
-    """A place in a stream's work. It is reached only when someone waits for it: the slowest device there can be."""
+    """A point in a stream's work. It is reached only when someone waits for it: the slowest device there can be."""
 
     def record(self, stream: Stream) -> None:
-        self.stream, self.place = stream, len(stream.waiting)
+        self.stream, self.point = stream, len(stream.waiting)
 
     def query(self) -> bool:
-        return self.stream.done >= self.place
+        return self.stream.done >= self.point
 
     def synchronize(self) -> None:
-        self.stream.run_until(self.place)
+        self.stream.run_until(self.point)
 
 
 @contextlib.contextmanager

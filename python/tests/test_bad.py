@@ -1,4 +1,4 @@
-"""Samples that can't be read, with substitutes of their class in their place, and loaders that bear only so many."""
+"""Unreadable samples: their substitutes of the same class, and loaders that accept only so many of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_substitutes_are_the_same_on_any_ranks_and_threads(badly: Path, shards: 
         targets = loader.dataset.targets
     assert all(other is not None and other not in by and targets[other] == targets[index] for index, other in by.items())
     assert [index for index, _ in got] == [by.get(index, index) for index in dict(epoch(shards)[0])]
-    assert all(pixels == whole[index] for index, pixels in got), "a substitute is what it is in its own place"
+    assert all(pixels == whole[index] for index, pixels in got), "a substitute is the sample itself"
     assert epoch(badly, num_workers=3) == (got, by)
     of_ranks = [epoch(badly, rank=rank, world=2, even_batches=False) for rank in range(2)]
     assert sorted(of_ranks[0][0] + of_ranks[1][0]) == sorted(got)
@@ -89,7 +89,7 @@ def test_too_many_are_listed(badly: Path, on_error: str) -> None:
             list(loader)
     with DataLoader(badly, 4, **OPTIONS, on_error=on_error, max_bad=4) as loader:
         assert len(list(loader)) == len(loader)
-    outcome("more samples than `max_bad` are bad", "the epoch ends with the list of them", caught.value)
+    outcome("more samples than `max_bad` are bad", "the epoch ends with an error that lists them", caught.value)
 
 
 def test_a_class_without_a_whole_sample(badly: Path, shards: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_class_without_a_whole_sample(badly: Path, shards: Path) -> None:
     alone = DataLoader(badly, 1, **OPTIONS, on_error="substitute", subset=[index])
     with alone, pytest.raises(imgfeed.CorruptError, match=rf"sample {index} .*\(0 were tried\)$") as caught:
         list(alone)
-    said = "another one of its class stands in its place; without one the epoch ends"
+    said = "another sample of its class is delivered; without one the epoch ends"
     outcome("a sample is damaged, with `on_error='substitute'`", said, caught.value)
 
 

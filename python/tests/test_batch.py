@@ -21,12 +21,12 @@ def boxes(erased: torch.Tensor) -> torch.Tensor:
     top, height, left, width = found
     assert torch.equal(gone.sum((1, 2)), height * width)
     for rest, first, length in ((gone.any(2), top, height), (gone.any(1), left, width)):
-        place = torch.arange(rest.shape[1])
-        assert torch.equal(rest, (place >= first[:, None]) & (place < (first + length)[:, None]))
+        line = torch.arange(rest.shape[1])
+        assert torch.equal(rest, (line >= first[:, None]) & (line < (first + length)[:, None]))
     return torch.stack([top, left, height, width], 1)[height > 0]
 
 
-def test_each_image_loses_a_place_of_its_own() -> None:
+def test_each_image_loses_its_own_rectangle() -> None:
     torch.manual_seed(0)
     count = 4000
     found = list(map(tuple, boxes(RandomErasing(0.25)(torch.ones(count, 3, 32, 48))).tolist()))

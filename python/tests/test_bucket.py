@@ -51,8 +51,8 @@ def fails(*args: str | Path) -> str:
     return done.stderr
 
 
-def batches(place: str | Path, **options: Any) -> list[tuple[bytes, bytes]]:
-    with DataLoader(place, batch_size=16, transform="train", shuffle=True, seed=5, **options) as loader:
+def batches(source: str | Path, **options: Any) -> list[tuple[bytes, bytes]]:
+    with DataLoader(source, batch_size=16, transform="train", shuffle=True, seed=5, **options) as loader:
         return [(np.asarray(x).tobytes(), np.asarray(y).tobytes()) for x, y in loader]
 
 
@@ -165,15 +165,15 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
     imgshard("index", "s3://sets/wds", "-o", "s3://sets/index")
     assert content(tmp_path / "index").keys() == {"manifest.json", "objects.jsonl", "rank-0000/00000.imgshard"}
     whole = batches(tmp_path / "packed")
-    for place in (tmp_path / "index", "s3://sets/index"):
+    for source in (tmp_path / "index", "s3://sets/index"):
         for _ in range(2):
-            assert batches(place, cache=str(tmp_path / "cache")) == whole
+            assert batches(source, cache=str(tmp_path / "cache")) == whole
     packed, indexed = (
         [
             (line["key"], line["class"], line["checksum"])
-            for line in map(json.loads, imgshard("ls", "--json", place).splitlines())
+            for line in map(json.loads, imgshard("ls", "--json", source).splitlines())
         ]
-        for place in (tmp_path / "packed", "s3://sets/index")
+        for source in (tmp_path / "packed", "s3://sets/index")
     )
     assert len(packed) == 105 and packed == indexed
     listed = tmp_path / "list.csv"

@@ -131,9 +131,9 @@ def test_what_img2dataset_writes(images: Path, tmp_path: Path, command: str) -> 
         rows = [{"url": f"{url}/{f.relative_to(images)}", "caption": f"picture {i}"} for i, f in enumerate(files)]
         (tmp_path / "list.json").write_text(json.dumps(rows))
         flags = "--input_format=json --url_col=url --caption_col=caption --output_format=webdataset --resize_mode=no"
-        places = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
+        paths = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
         subprocess.run(
-            [program, *flags.split(), *places, "--number_sample_per_shard=5"],
+            [program, *flags.split(), *paths, "--number_sample_per_shard=5"],
             check=True,
             capture_output=True,
         )

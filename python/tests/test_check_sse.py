@@ -15,9 +15,9 @@ ADD, XORPS, CLEAR, RET = "vpaddd %ymm5,%ymm1,%ymm0", "xorps  %xmm0,%xmm0", "vzer
 CALL_F, CALL_G, CALL_VALUE, JUMP_TABLE = "call   1000 <f>", "call   2000 <g>", "call   *%rcx", "jmp    *%rax"
 
 
-def jump(mnemonic: str, place: int) -> str:
+def jump(mnemonic: str, number: int) -> str:
     """To an instruction of f, each of which has 16 bytes here."""
-    return f"{mnemonic}    {0x1000 + 16 * place:x} <f+{16 * place:#x}>"
+    return f"{mnemonic}    {0x1000 + 16 * number:x} <f+{16 * number:#x}>"
 
 
 @pytest.mark.parametrize(

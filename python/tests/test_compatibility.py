@@ -180,13 +180,13 @@ def test_a_pickled_loader_is_its_recipe(load: Load, how: Callable[[Any], Any]) -
         assert all(same(a, b) for a, b in zip(loader, other, strict=True))
         next(iter(loader))
         loader.load_state_dict(loader.state_dict())
-    with how(loader) as other:  # with the place at which the next iteration begins
+    with how(loader) as other:  # with the position at which the next iteration begins
         rest = [copied(batch) for batch in other]
         assert len(rest) == len(loader) - 1
         assert all(same(a, b) for a, b in zip(loader, rest, strict=True))
     iteration = iter(loader)
     next(iteration)
-    with how(loader) as other:  # in the middle of an epoch with the place reached
+    with how(loader) as other:  # in the middle of an epoch with the position reached
         assert other.state_dict() == loader.state_dict() and other.state_dict()["consumed"] == 16
         assert all(same(a, b) for a, b in zip(iteration, other, strict=True))
         assert other.state_dict() == loader.state_dict()

@@ -63,14 +63,14 @@ def in_order(path: Path, transform: Any, **options: Any) -> Iterator[tuple[Any, 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "in its files"])
 def test_coco_is_as_torchvision_has_it(coco: Path, tmp_path: Path, packed: bool) -> None:
     """Boxes, labels, numbers and pixels after a flip and a resize are torchvision's, packed or in the files."""
-    place = coco
+    source = coco
     if packed:
         imgshard("build", coco, "-o", tmp_path / "sets")
-        place = tmp_path / "sets"
+        source = tmp_path / "sets"
     said = json.loads((coco / "annotations" / "instances_train2017.json").read_text())
     moves = v2.Compose([v2.RandomHorizontalFlip(p=1), v2.Resize((48, 64))])
     seen = set()
-    for image, target in in_order(place, moves, split="train", boxes="xyxy"):
+    for image, target in in_order(source, moves, split="train", boxes="xyxy"):
         one = next(one for one in said["images"] if one["id"] == int(target["image_id"]))
         objects = [a for a in said["annotations"] if a["image_id"] == one["id"]]
         xywh = torch.tensor([a["bbox"] for a in objects], dtype=torch.float32).reshape(-1, 4)

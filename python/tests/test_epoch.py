@@ -180,8 +180,8 @@ def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch:
     session = loader._service.session()
     start = session.start
 
-    def start_and_collect(*place: Any) -> Any:
-        running = start(*place)
+    def start_and_collect(*position: Any) -> Any:
+        running = start(*position)
         late.clear()
         return running
 

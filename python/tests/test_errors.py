@@ -178,10 +178,10 @@ def test_an_error_does_not_end_the_epoch(damaged: Path) -> None:
         with pytest.raises(imgfeed.CorruptError):
             for _ in iteration:
                 pass
-        place = loader.state_dict()
-        assert place["epoch"] == 0
+        position = loader.state_dict()
+        assert position["epoch"] == 0
         assert next(iteration, None) is None
-        assert loader.state_dict() == place
+        assert loader.state_dict() == position
 
 
 def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -99,7 +99,7 @@ def test_a_read_that_ends_in_an_error(shards: Path, mounted: Callable[..., Disk]
         got, error = until_it_fails(loader, imgfeed.ServerError, disk.heal)
     assert got == plan(shards)
     outcome(
-        "a read of a sample ends in EIO", "an error in place of the batch; once the disk is well the same epoch goes on", error
+        "a read of a sample ends in EIO", "an error instead of the batch; once the disk works again, the epoch continues", error
     )
 
 
@@ -129,7 +129,7 @@ def test_reads_that_give_less(shards: Path, mounted: Callable[..., Disk]) -> Non
     with DataLoader(disk.path, 4, **OPTIONS) as loader:
         disk.fail(Fault("00000.imgshard", short=1000))
         assert seen(loader) == plan(shards)
-    outcome("reads give fewer bytes than were asked for", "the same bits: the rest is read")
+    outcome("reads return fewer bytes than requested", "the same batches: the rest is read too")
 
 
 @fuse
@@ -144,7 +144,7 @@ def test_a_disk_that_stops(shards: Path, pixels: Path, mounted: Callable[..., Di
         assert seen(loader) == plan(data)
         assert time.monotonic() - begin > 0.9 * STANDSTILL
         assert loader.stats()["reconnects"] == 0
-    outcome("the disk stops for a while, and comes back", "the batches wait for it, and come with the same bits")
+    outcome("the disk hangs for a while", "batches wait for it, and stay the same")
 
 
 @fuse
@@ -170,10 +170,10 @@ def test_a_disk_that_is_torn_out(shards: Path, mounted: Callable[..., Disk], tmp
         loader.load_state_dict(loader.state_dict())
         assert first + seen(loader) == plan(shards)
     feeder.end(signal.SIGTERM)
-    said = "an error; mounted again, and after a reload, the same epoch goes on"
+    said = "an error; after a new mount and a reload the epoch continues"
     # Which read is the first to fail is chance, and those under way are told something else than those that come later.
     read = re.sub(r"(?<=rank-)\d+|software caused connection abort|transport endpoint is not connected", "…", str(caught.value))
-    outcome("the file system goes away, as a network's does", said, type(caught.value)(read))
+    outcome("the file system disappears, as network mounts do", said, type(caught.value)(read))
 
 
 @mounts
@@ -185,9 +185,7 @@ def test_a_disk_that_is_unmounted(shards: Path, tmp_path: Path) -> None:
         subprocess.run(["umount", "--lazy", tmp_path / "train-shards"], check=True)
         assert seen(loader) == plan(shards)
     assert "busy" in busy.stderr
-    outcome(
-        "the set is unmounted", "the same bits: `umount` says that it is busy, and `umount --lazy` waits for the server's end"
-    )
+    outcome("the set is unmounted", "the same batches: `umount` says that it is busy, and `umount --lazy` waits for the server")
 
 
 def test_a_shard_that_is_cut_short(copy: Path, shards: Path) -> None:
@@ -195,7 +193,7 @@ def test_a_shard_that_is_cut_short(copy: Path, shards: Path) -> None:
         os.truncate(copy / FIRST, middle(copy / FIRST))
         got, error = until_it_fails(loader, imgfeed.CorruptError, lambda: _put_back(shards, copy))
     assert got == plan(shards)
-    outcome("a shard is cut short", "an error; once its bytes are back the same epoch goes on", error)
+    outcome("a shard is truncated", "an error; once the bytes are restored, the epoch continues", error)
 
 
 def test_a_mapped_shard_that_is_cut_short(pixels: Path, tmp_path: Path) -> None:
@@ -205,7 +203,7 @@ def test_a_mapped_shard_that_is_cut_short(pixels: Path, tmp_path: Path) -> None:
         got, error = until_it_fails(loader, imgfeed.CorruptError, lambda: _put_back(pixels, copy))
     assert got == plan(pixels)
     assert FIRST in str(error) and "at byte" in str(error)
-    outcome("a shard of a `pixels` set is cut short", "the same", error)
+    outcome("a shard of a `pixels` set is truncated", "the same", error)
 
 
 def _put_back(good: Path, copy: Path) -> None:
@@ -221,7 +219,7 @@ def test_a_shard_that_is_written_over(copy: Path, shards: Path) -> None:
             f.write(b"\0" * 64)
         got, error = until_it_fails(loader, imgfeed.CorruptError, lambda: _put_back(shards, copy))
     assert got == plan(shards)
-    outcome("bytes of a shard change", "an error; once they are back the same epoch goes on", error)
+    outcome("bytes of a shard change", "an error; once the bytes are restored, the epoch continues", error)
 
 
 def test_a_set_that_is_repaired_under_its_server(copy: Path, shards: Path, tmp_path: Path) -> None:
@@ -240,8 +238,8 @@ def test_a_set_that_is_repaired_under_its_server(copy: Path, shards: Path, tmp_p
     feeder.end(signal.SIGTERM)
     assert got == plan(shards)
     assert files(copy) == files(shards)
-    said = "after `imgshard copy` of a good set and `imgfeed reload` the same epoch goes on"
-    outcome("a sample is damaged, and is put back under the running server", said)
+    said = "after `imgshard copy` of a good set and `imgfeed reload` the epoch continues"
+    outcome("a damaged sample is restored while the server runs", said)
 
 
 @pytest.mark.parametrize("how", ["replaced", "deleted", "chmod"])
@@ -255,7 +253,7 @@ def test_a_shard_that_is_taken_away(copy: Path, shards: Path, images: Path, tmp_
         else:
             (copy / FIRST).chmod(0)
         assert seen(loader) == plan(shards)
-    outcome("a shard is replaced, deleted, or made unreadable (`chmod 0`)", "the same bits: a server keeps open what it serves")
+    outcome("a shard is replaced, deleted, or made unreadable (`chmod 0`)", "the same batches: a server keeps its shards open")
 
 
 @fuse
@@ -285,5 +283,5 @@ def test_a_disk_that_is_full(images: Path, shards: Path, tmp_path: Path) -> None
         assert len(plan(disk / "train-shards", transform=SMALL)) > 0
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
-    said = "`imgshard build` fails and leaves nothing; with room it gives the same bytes; serving from a full disk works"
+    said = "`imgshard build` fails and leaves nothing; with space it writes the same bytes; serving from a full disk works"
     outcome("the disk is full (ENOSPC)", said, failed.stderr.strip().splitlines()[-1])

@@ -64,8 +64,8 @@ def test_a_socket_that_vanishes(feeder: Feeder, shards: Path, tmp_path: Path, wh
     feeder.start()
     with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as later:
         assert seen(later) == got
-    said = "sessions go on with the same bits; new clients get an error until a server is started again"
-    outcome("the socket is removed, or its folder with it", said, str(error.value).replace(str(feeder.socket), "SOCKET"))
+    said = "open sessions continue with the same batches; new clients get an error until a server is started again"
+    outcome("the socket is deleted, or its folder with it", said, str(error.value).replace(str(feeder.socket), "SOCKET"))
 
 
 def own_pid(loader: DataLoader) -> int:
@@ -115,8 +115,8 @@ def test_a_server_that_takes_too_much_memory(shards: Path, feeder: Feeder, littl
             assert loader.stats()["reconnects"] == 1
     starts.join()
     assert kills == [-signal.SIGKILL]
-    said = "the system kills it; the same bits, from one that is started again at once, or from the next on its socket"
-    outcome("a server's control group is out of memory", said)
+    said = "the kernel kills the server; the same batches come from its successor: a loader's own is restarted at once"
+    outcome("a server's control group runs out of memory", said)
 
 
 def test_a_server_that_stands_still(shards: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_server_that_stands_still(shards: Path) -> None:
         assert seen(loader) == plan(shards)
         assert time.monotonic() - begin > 0.9 * length
         assert loader.stats()["reconnects"] == 0
-    outcome("a server is stopped (SIGSTOP), for less than 30 s", "the batches wait for it, and come with the same bits")
+    outcome("a server is stopped (SIGSTOP), for less than 30 s", "batches wait for it, and stay the same")
 
 
 def test_a_server_that_stands_still_for_long(
@@ -158,7 +158,7 @@ def test_a_server_that_stands_still_for_long(
         assert got + seen(iteration) == plan(shards)
         replaces.join()
         assert loader.stats()["reconnects"] == 1
-    said = "the same bits: an own server is killed and started again; a shared one, or the next in its place, is waited for"
+    said = "the same batches: a loader's own server is killed and restarted; it waits for a shared one, or for its successor"
     lost = [record.message for record in caplog.records if "waiting up to" in record.message]
     outcome("a server is stopped for longer", said, lost[0])
 
@@ -192,8 +192,8 @@ def test_a_clock_that_jumps(
         stats = loader.stats()
         assert stats["reconnects"] == 1
         assert 0.5 < stats["epoch"]["waited"] <= stats["epoch"]["seconds"] < time.monotonic() - begin
-    said = "the same bits: waits, time-outs and rates go by the monotonic clock"
-    outcome("the clock of a client's machine is set, by a year to and fro", said)
+    said = "the same batches: waits, timeouts and rates use the monotonic clock"
+    outcome("the clock of a client's machine jumps a year, forth and back", said)
 
 
 STOPS = """
@@ -221,7 +221,7 @@ def test_a_client_that_stands_still(shards: Path, feeder: Feeder) -> None:
     out, errors = process.communicate()
     assert process.returncode == 0, errors
     assert [tuple(sample) for sample in json.loads(out)] == expected
-    said = "the server and its other clients go on; continued, it gets the same bits from where it was"
+    said = "the server and its other clients continue; once resumed, the client gets the same batches from where it was"
     outcome("a client is stopped (SIGSTOP), for any time", said)
 
 
@@ -264,7 +264,7 @@ def epoch(prefix: list[str], data: Path, tmp: Path) -> Any:
 
 def test_full_shared_memory(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
     assert list(map(tuple, epoch(full("/dev/shm"), shards, tmp_path))) == plan(shards)
-    outcome("`/dev/shm` is full", "the same bits: a ring is not a file there, but memory of its own (memfd)")
+    outcome("`/dev/shm` is full", "the same batches: a ring is not a file there, but a memfd")
 
 
 def test_full_temporary_files(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_full_temporary_files(shards: Path, full: Callable[..., list[str]], tmp_
     assert "cannot be indexed" in said  # the server's own words, for which there was no room on the disk
     kind, said = epoch(full(tmp_path, names=True), shards, tmp_path)
     error = getattr(imgfeed, kind)(said.replace(str(tmp_path), "/tmp"))
-    outcome("`/tmp` is full", "the same bits: sockets take no room; where there is none for a name, an error", error)
+    outcome("`/tmp` is full", "the same batches: sockets take no space; without space for a file name, an error", error)
 
 
 def test_a_default_socket_without_room(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
@@ -282,4 +282,4 @@ def test_a_default_socket_without_room(shards: Path, full: Callable[..., list[st
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     said = done.stderr.strip().replace(str(tmp_path), "/tmp")
-    outcome("`/tmp` has no room for the default socket", "`imgfeed serve` does not start", said)
+    outcome("`/tmp` has no space for the default socket", "`imgfeed serve` does not start", said)

@@ -31,7 +31,7 @@ NAMES = [flag.split("=")[0] for flag in FLAGS]
 
 
 def values_of(i: int) -> dict[str, Any]:
-    """What a sample has: score and meta by JSON, tags as places."""
+    """What a sample has: score and meta by JSON, tags as numbers."""
     meta = {"score": i / 4, "age": -i, "tags": [t for t in range(7) if i >> t & 1]}
     hot = np.array([i >> t & 1 for t in range(7)], np.float32)
     return {
@@ -101,7 +101,7 @@ def test_every_value_of_an_epoch(load: Any, source: tuple[Path, Values]) -> None
     assert seen == set(range(len(source[1])))
 
 
-def test_a_field_in_the_labels_place(load: Any, source: tuple[Path, Values]) -> None:
+def test_a_field_instead_of_the_labels(load: Any, source: tuple[Path, Values]) -> None:
     for target, fields in (("tags", ()), ("caption", ()), ("score", ("caption", "score")), ("meta", ("meta",))):
         loader = load(target=target, fields=fields, with_index=True)
         for batch in loader:
@@ -230,11 +230,11 @@ def test_lists_repacked(source: tuple[Path, Values], tmp_path: Path) -> None:
     listing, values = source
     with (tmp_path / "list.csv").open("w", newline="") as file:
         out = csv.writer(file)
-        out.writerow(["path", "label", "points", "places", "words"])
+        out.writerow(["path", "label", "points", "tags", "words"])
         for key, value in values.items():
-            places = " ".join(str(t) for t in value["meta"]["tags"])
-            out.writerow([key, 0, value["score"], places, value["caption"]])
-    fields = ("--field", "score=points:float32", "--field", "tags=places:multihot[7]", "--field", "caption=words")
+            tags = " ".join(str(t) for t in value["meta"]["tags"])
+            out.writerow([key, 0, value["score"], tags, value["caption"]])
+    fields = ("--field", "score=points:float32", "--field", "tags=tags:multihot[7]", "--field", "caption=words")
     imgshard("build", tmp_path / "list.csv", "--images", listing.parent, "-o", tmp_path / "set", *fields)
     imgshard("repack", tmp_path / "set", "-o", tmp_path / "small", "--resize", "40")
     imgshard("verify", tmp_path / "small")

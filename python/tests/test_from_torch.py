@@ -40,7 +40,7 @@ def made(loader: Any, cache: Path, **changes: Any) -> DataLoader:
     return from_torch(loader, cache=cache, num_workers=1, resampler=installed_resampler(), **changes)
 
 
-def places(loader: DataLoader) -> dict[int, int]:
+def samples_of(loader: DataLoader) -> dict[int, int]:
     """Return which sample of torch's dataset each index of the set is."""
     own = np.load(Path(loader._options.dataset).parent / "places.npy")
     return {int(index): i for i, index in enumerate(own)}
@@ -48,7 +48,7 @@ def places(loader: DataLoader) -> dict[int, int]:
 
 def compare(dataset: Any, loader: DataLoader, batches: Any) -> list[int]:
     """Compare every sample of all batches with what the dataset itself gives, and return which they were."""
-    of, seen = places(loader), []
+    of, seen = samples_of(loader), []
     for images, labels, index in batches:
         for image, label, i in zip(images, labels, index, strict=True):
             want, want_label = dataset[of[int(i)]]
@@ -67,7 +67,7 @@ def test_batches_are_torchs_sample_by_sample(folder: Any, cache: Path, drop_last
         assert [len(batch[1]) for batch in batches] == [len(batch[1]) for batch in theirs]
         seen = compare(folder, loader, batches)
         assert len(set(seen)) == len(seen) == (SAMPLES // 8 * 8 if drop_last else SAMPLES)
-        of = places(loader)
+        of = samples_of(loader)
         assert loader.dataset.targets.tolist() == [folder.targets[of[i]] for i in range(SAMPLES)]
         assert loader.dataset.key(0) == str(Path(folder.samples[of[0]][0]).relative_to(folder.root))
 
@@ -76,7 +76,7 @@ def test_random_crops_are_torchvisions_of_the_same_draws(images: Path, cache: Pa
     theirs = data.DataLoader(datasets.ImageFolder(images, CROPS), 8, shuffle=True, generator=torch.Generator().manual_seed(4))
     with made(theirs, cache, with_index=True, with_params=True) as loader:
         assert loader.seed == 4
-        plain, of = datasets.ImageFolder(images), places(loader)
+        plain, of = datasets.ImageFolder(images), samples_of(loader)
         for batch, _, index, params in loader:
             for pixels, i, draw in zip(batch, index.tolist(), params.tolist(), strict=True):
                 top, left, height, width, flip = draw
@@ -179,7 +179,7 @@ def test_a_subset_and_a_collate_fn(folder: Any, cache: Path) -> None:
         theirs = data.DataLoader(subset, 7, shuffle=True, collate_fn=lambda samples: samples)
         with made(theirs, cache, with_index=True) as loader:
             assert len(loader.dataset) == len(subset)
-            of = places(loader)
+            of = samples_of(loader)
             for batch in loader:
                 for image, label, index in batch:
                     want, want_label = subset[of[index]]
@@ -260,7 +260,7 @@ def test_a_dataset_of_hugging_face(images: Path, tmp_path: Path) -> None:
     for theirs in (table, stored, stored.shuffle(seed=3), stored.select(range(5, 15))):
         want = theirs.with_transform(transformed)
         with made(data.DataLoader(want, 4, shuffle=True), tmp_path / "cache", transform=TO_TENSORS, with_index=True) as loader:
-            of, seen = places(loader), []
+            of, seen = samples_of(loader), []
             for batch, labels, index in loader:
                 for image, label, i in zip(batch, labels, index.tolist(), strict=True):
                     row = want[of[i]]

@@ -21,7 +21,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     simulated_cuda.install(monkeypatch)
     monkeypatch.setattr(simulated_cuda.CudaOutput, "send", lambda self, tensor: tensor.clone())
     monkeypatch.setattr(gpu_check.Gpu, "send", lambda self, tensor: tensor.clone())
-    monkeypatch.setattr(gpu_check.Gpu, "place", lambda self, network: network)
+    monkeypatch.setattr(gpu_check.Gpu, "move", lambda self, network: network)
     monkeypatch.setattr(gpu_check.Gpu, "wait", lambda self: None)
     monkeypatch.setattr(gpu_check.Gpu, "facts", lambda self: [("GPU", "none"), ("driver", "none")])
     monkeypatch.setattr(gpu_check.Gpu, "page_locked", lambda self, memory: True)

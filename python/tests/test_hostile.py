@@ -31,7 +31,7 @@ def answers(lines: list[str]) -> list[dict[str, Any]]:
 
 
 def changed(value: Any, rng: random.Random) -> Any:
-    """Return JSON's value with one place in it changed, dropped or added."""
+    """Return JSON's value with one part of it changed, dropped or added."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         value = dict(value)
         key = rng.choice(list(value))

@@ -13,7 +13,7 @@ import pytest
 from conftest import PATIENCE, alive, wait_for
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "parts.py"
-#: In the place of make: a part named bad fails, one named wait waits for a process.
+#: Instead of make: a part named bad fails, one named wait waits for a process.
 MAKE = """
 case $1 in
 bad) echo "a failure"; echo "and its reason"; exit 2;;

@@ -1,4 +1,4 @@
-"""Whose place it is: signals, threads and the caller move a loader, each at any moment, and nobody's move is lost."""
+"""Signals, threads and the caller move a loader, each at any moment, and no move is lost."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def test_a_state_loaded_while_an_iteration_begins(load: Load, monkeypatch: pytes
     state, session = {**loader.state_dict(), "epoch": 3, "consumed": 16}, loader._service.session()
     start = session.start
 
-    def start_and_load(*place: Any) -> Any:
-        running = start(*place)
+    def start_and_load(*position: Any) -> Any:
+        running = start(*position)
         monkeypatch.setattr(session, "start", start)
         loader.load_state_dict(state)
         return running

@@ -1,4 +1,4 @@
-"""The lines that the system was ordered in, typed as they stand: both commands, and a DataLoader in the place of torch's."""
+"""The lines that the system was ordered in, typed as they stand: both commands, and a DataLoader instead of torch's."""
 
 from __future__ import annotations
 

@@ -33,15 +33,15 @@ def copy(images: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(images, tmp_path / "train"))
 
 
-def test_the_set_has_the_samples_with_their_places(images: Path, tmp_path: Path) -> None:
+def test_the_set_has_the_samples_and_their_indices(images: Path, tmp_path: Path) -> None:
     source = files(images)
     packed = pack(source, tmp_path)
     assert packed.is_whole and packed.folder.parent == tmp_path and packed.folder.name.startswith("train-")
-    places = packed.places()
-    assert sorted(places) == list(range(SAMPLES))
+    indices = packed.indices()
+    assert sorted(indices) == list(range(SAMPLES))
     with DataLoader(packed.set, 8, num_workers=1) as loader:
-        assert [loader.dataset.key(int(place)) for place in places[:5]] == source.keys[:5]
-        assert np.array_equal(loader.dataset.targets[places], source.labels)
+        assert [loader.dataset.key(int(i)) for i in indices[:5]] == source.keys[:5]
+        assert np.array_equal(loader.dataset.targets[indices], source.labels)
 
 
 def test_what_is_in_the_cache_is_found_unless_it_changed(copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -103,7 +103,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the bac
 sys.path.insert(0, sys.argv[3])
 from imgfeed._arguments.packing import pack
 from test_packing import files
-print(len(pack(files(Path(sys.argv[1])), Path(sys.argv[2])).places()))
+print(len(pack(files(Path(sys.argv[1])), Path(sys.argv[2])).indices()))
 """
 
 
@@ -150,10 +150,10 @@ def test_what_is_interrupted_leaves_nothing(images: Path, tmp_path: Path, monkey
     assert [Packed(one, SAMPLES).is_whole for one in cache.iterdir()] == [True]
 
 
-def test_places_that_are_damaged_are_named(copy: Path, tmp_path: Path) -> None:
-    """Whatever becomes of the file, the places are those that were packed, or an error says what to remove."""
+def test_damaged_indices_are_named(copy: Path, tmp_path: Path) -> None:
+    """Whatever becomes of the file, the indices are those that were packed, or an error says what to remove."""
     packed = pack(files(copy), tmp_path / "cache")
-    path, before = packed.folder / "places.npy", packed.places()
+    path, before = packed.folder / "places.npy", packed.indices()
     count, seed = (int(n) for n in os.environ.get("IMGFEED_HOSTILE_FILES", "300,1").split(","))
     whole, rng = path.read_bytes(), random.Random(seed)
     long, objects = whole.replace(b"(%d,)" % SAMPLES, b"(10000000000,)"), whole.replace(b"<i8", b"|O8")
@@ -161,7 +161,7 @@ def test_places_that_are_damaged_are_named(copy: Path, tmp_path: Path) -> None:
     for data in [*hostile, *(garbled(whole, rng) for _ in range(count))]:
         path.write_bytes(data)
         try:
-            assert np.array_equal(packed.places(), before)
+            assert np.array_equal(packed.indices(), before)
         except ImgfeedError as e:
             assert str(path) in str(e) and f"remove {packed.folder}" in str(e)
 

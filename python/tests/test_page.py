@@ -25,7 +25,7 @@ def feed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fee
         yield feed
 
 
-def drawn(page: Page, place: str) -> bool:
+def drawn(page: Page, plot: str) -> bool:
     """Whether a plot shows more than its axes: a pixel that has a colour."""
     return bool(
         page.page.evaluate(
@@ -38,7 +38,7 @@ def drawn(page: Page, place: str) -> bool:
             }
             return false;
         }""",
-            place,
+            plot,
         )
     )
 

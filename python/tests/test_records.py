@@ -53,8 +53,8 @@ def test_records_are_those_of_the_batch(load: Load, name: str, world: int) -> No
         options = {"transform": RANDOM, "seed": 5, "rank": rank, "world": world, **CHOICES[name]}
         recorded, plain = load(8, with_params="records", **options), load(8, with_params=True, **options)
         batches, want = [*recorded, *recorded], [*plain, *plain]  # two epochs, looked at when both are over
-        for (images, labels, index, records), (pixels, _, places, params) in zip(batches, want, strict=True):
-            assert np.array_equal(images, pixels) and np.array_equal(index, places) and len(records) == len(labels)
+        for (images, labels, index, records), (pixels, _, indices, params) in zip(batches, want, strict=True):
+            assert np.array_equal(images, pixels) and np.array_equal(index, indices) and len(records) == len(labels)
             assert [drawn(record) for record in records] == params.tolist()
 
 
@@ -96,7 +96,7 @@ def test_records_outlast_their_epoch_and_their_server(shards: Path, tmp_path: Pa
     with DataLoader(f"unix:{feeder.socket}", 8, with_params="records", reconnect=10, **options) as loader:
         *_, index, first = next(iter(loader))
         running = iter(loader)
-        *_, place, second = next(running)
+        *_, earlier, second = next(running)
         feeder.end(signal.SIGKILL)
         feeder.start()
         assert first[0] == loader.records(index[:1], 0)[0] and loader.stats()["reconnects"] == 1
@@ -105,7 +105,7 @@ def test_records_outlast_their_epoch_and_their_server(shards: Path, tmp_path: Pa
         *_, later, last = next(iter(loader))
         feeder.end(signal.SIGTERM)
         feeder.start()
-        assert list(second) == loader.records(place, 1) and list(last) == loader.records(later, 2)
+        assert list(second) == loader.records(earlier, 1) and list(last) == loader.records(later, 2)
     feeder.end(signal.SIGTERM)
 
 

@@ -240,7 +240,7 @@ def test_secrets_reach_no_command_line(shards: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_index_of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index on a web server has its images there, unless the user allows another place. It gets no query."""
+    """An index on a web server has its images there, unless the user allows another address. It gets no query."""
     imgshard("synth", tmp_path / "images", "--classes", "2", "--train", "4", "--val", "0")
     images = Store(tmp_path / "images")
     with tarfile.open(tmp_path / "images" / "train.tar", "w") as tar:

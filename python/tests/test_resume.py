@@ -109,9 +109,9 @@ def test_a_state_of_something_else_is_refused(load: Load, state: Any, words: str
         load(8).load_state_dict(state)
 
 
-def test_a_place_beyond_the_end_of_its_epoch_is_refused(load: Load) -> None:
+def test_a_position_beyond_the_end_of_its_epoch_is_refused(load: Load) -> None:
     loader = load(8)
     for consumed in (SAMPLES + 1, 10**12):
         with pytest.raises(StateError, match=f"state whose consumed is {consumed}: epoch 0 has {SAMPLES} samples"):
             loader.load_state_dict({**loader.state_dict(), "consumed": consumed})
-    assert len(list(loader)) == len(loader)  # its place is what it was
+    assert len(list(loader)) == len(loader)  # its position is what it was

@@ -205,7 +205,7 @@ def test_another_order_than_the_states_is_refused(load: Load) -> None:
     loader.load_state_dict(state)
     with pytest.raises(StateError, match="another order than the one that it was made in"):
         iter(loader)
-    first = load(3, rank=0, world=2, sampler=Deal(0, 2))  # its list is another one, and its place the same
+    first = load(3, rank=0, world=2, sampler=Deal(0, 2))  # its list is another one, and its position the same
     first.load_state_dict(state)
     assert len(list(first)) == len(first) - 1
     other = load(3, rank=1, world=4, sampler=Deal(1, 4))
@@ -234,7 +234,7 @@ def test_another_order_than_the_states_is_refused(load: Load) -> None:
         ({"subset": "no-such"}, ValueError, "subset names 'no-such': the split has no such class; it has '.*' and 2 more"),
         ({"weights": [1, 2, 3]}, ValueError, "weights holds 3, and the split has 105 samples"),
         ({"weights": {"no-such": 1}}, ValueError, "weights names 'no-such'"),
-        ({"weights": [1.0] * SAMPLES, "subset": [SAMPLES]}, ValueError, "place 0 of the samples chosen is 105"),
+        ({"weights": [1.0] * SAMPLES, "subset": [SAMPLES]}, ValueError, "position 0 of the samples chosen is 105"),
         ({"num_samples": SAMPLES + 1}, BadRequestError, "an epoch of 106 samples, and there are 105"),
         ({"order": [0, 1000]}, BadRequestError, "1 of the list is 1000"),
     ],
@@ -294,7 +294,7 @@ def test_skip(load: Load, policy: dict[str, Any], running: bool) -> None:
             epoch, batch = line[done + n]
             state = loader.state_dict()
             assert (state["epoch"], state["consumed"]) == (epoch, 6 * batch)
-            loader.set_epoch(epoch)  # as a loop does that counts; the place stays
+            loader.set_epoch(epoch)  # as a loop does that counts; the position stays
             if running and epoch == 0:
                 rest = [copied(b) for b in iteration]
             else:

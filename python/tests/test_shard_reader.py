@@ -290,8 +290,8 @@ def write_set(folder: Path, samples: list[tuple[bytes, int, bytes]], seed: int, 
     keys_at = len(data)
     data += section
     data = data.ljust(aligned(len(data)), b"\0")
-    places = (records, end, end + 128, keys_at, len(section), len(data) + 96)
-    footer = struct.pack("<6q4I16xI", *places, len(samples), header_crc, crc32c(entries), crc32c(section), 1)
+    layout = (records, end, end + 128, keys_at, len(section), len(data) + 96)
+    footer = struct.pack("<6q4I16xI", *layout, len(samples), header_crc, crc32c(entries), crc32c(section), 1)
     data += footer + struct.pack("<I", crc32c(footer)) + b"imgshend"
     fingerprint = b"imgshard fingerprint v1\0" + struct.pack("<2I", 1, 1) + struct.pack("<I", 3) + b"cat"
     for key, label, _ in samples:

@@ -40,18 +40,18 @@ def test_the_proof_finds_what_is_wrong(director: Director) -> None:
     assert director.failures == []
     assert sum(director.done.values()) and counts["train samples"] and counts["val epochs"] and not counts["differences"]
 
-    book = director.places.books / "witness" / "train-000000"
+    book = director.folders.books / "witness" / "train-000000"
     rows = bytearray(book.read_bytes())
     rows[proof.ROW.itemsize + 5] ^= 1  # a hash
     book.write_bytes(bytes(rows))
-    with (director.places.books / "rank0" / "val-000000").open("r+b") as f:
+    with (director.folders.books / "rank0" / "val-000000").open("r+b") as f:
         f.truncate(proof.ROW.itemsize)
     assert proof.check_books(director)["differences"] > 1
     wrong = [failure.split(":")[0] for failure in director.failures]
     assert wrong == ["rank0, val, epoch 0", "val, epoch 0", "witness, train, epoch 0"]  # the second: the ranks' union
 
-    (director.places.temporary / "forgotten").touch()
-    (director.places.sets / "val" / "manifest.json").write_text("{}")
+    (director.folders.temporary / "forgotten").touch()
+    (director.folders.sets / "val" / "manifest.json").write_text("{}")
     left = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={**os.environ, **director.mark})
     try:
         director.failures.clear()

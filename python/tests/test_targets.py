@@ -261,7 +261,7 @@ def test_class_labels_stand_beside_boxes(load: Any, shards: Path, tmp_path: Path
             assert target["label"] == loader.dataset.targets[index] and target["image_id"] == index and "mask" not in target
 
 
-def test_every_place_of_an_epoch_resumes(load: Any) -> None:
+def test_every_batch_of_an_epoch_resumes(load: Any) -> None:
     options: dict[str, Any] = {"transform": DRAWN, "shuffle": True, "seed": 5}
     whole = flat(load(16, **options))
     loader, states = load(16, **options), []

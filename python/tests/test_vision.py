@@ -207,9 +207,9 @@ def test_five_and_ten_crops_are_torchvisions(load: Load, images: Path, t: Any) -
         loader = load(8, transform=transform, framework="torch", resampler=installed_resampler(), subset=SOME)
         for batch, _, index in loader:
             assert isinstance(batch, list) and len(batch) == count
-            for place in range(count):  # of the tuple that torchvision gives
-                alone = t.Compose([resize, lambda image, crop=crop, place=place: crop(image)[place], *numbers])
-                assert torch.equal(batch[place], expected(alone, images, loader, index))
+            for number in range(count):  # of the tuple that torchvision gives
+                alone = t.Compose([resize, lambda image, crop=crop, number=number: crop(image)[number], *numbers])
+                assert torch.equal(batch[number], expected(alone, images, loader, index))
 
 
 @pytest.mark.parametrize("t", versions)

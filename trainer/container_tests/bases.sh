@@ -24,7 +24,7 @@ there=$(chroot "$work/root" python3 -c 'import sys; print("%d.%d" % sys.version_
 # The machine's certificates, among which may be those of a proxy.
 [ ! -f /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt "$work/root/etc/ssl/certs/"
 
-# Into one stream go the root's files, whose names begin with a dot, and others, which are moved to their place.
+# One stream holds the root's files, whose names begin with a dot, and others, which are moved to their folders.
 base=(tar -c -C "$work/root" --exclude=./dev .)
 "${base[@]}" -C "$goroot/.." --transform "s,^$(basename "$goroot"),./usr/local/go,S" "$(basename "$goroot")" |
 	"$docker" import -c 'ENV PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' - imgfeed-test/golang

@@ -144,9 +144,9 @@ def raw(imgshard: str) -> Iterator[Path]:
         folder = Path(name) / "raw"
         photographs = sorted(Path(os.environ.get("IMGFEED_TEST_IMAGES", "/nonexistent")).glob("*.JPEG"))
         for i, photograph in enumerate(photographs):
-            place = folder / ("val" if i % 5 == 0 else "train") / f"class{i // 5 % CLASSES}"
-            place.mkdir(parents=True, exist_ok=True)
-            shutil.copy(photograph, place)
+            to = folder / ("val" if i % 5 == 0 else "train") / f"class{i // 5 % CLASSES}"
+            to.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photograph, to)
         if not photographs:
             sizes = ["--classes", str(CLASSES), "--train", "80", "--val", "20", "--size", "200"]
             subprocess.run([imgshard, "synth", str(folder), *sizes], check=True, capture_output=True)
@@ -404,14 +404,14 @@ def test_stopped_and_started_again(project: Project, stop: Callable[[Project, su
     state = project.container("trainer")["State"]
     assert (state["Status"], state["ExitCode"]) == ("exited", 0)
     said = project.run("logs", "--no-color")[1]
-    place = re.search(r"stopped in epoch (\d+) after (\d+) batches; continue with --resume auto", said)
-    assert place, said
+    stopped = re.search(r"stopped in epoch (\d+) after (\d+) batches; continue with --resume auto", said)
+    assert stopped, said
     assert (project.output / "checkpoints" / "last.pt").is_file()
     done = len(project.events("step"))
 
     status, said = project.up(TRAIN_ARGS=f"{LONG} --max-steps {done + 3}")
     assert status == 0, said
-    assert f"resumed /output/checkpoints/last.pt: epoch {place[1]}, batch {place[2]}" in said
+    assert f"resumed /output/checkpoints/last.pt: epoch {stopped[1]}, batch {stopped[2]}" in said
     assert [event["step"] for event in project.events("step")] == list(range(1, done + 4)), "none repeated, none skipped"
 
 

@@ -159,8 +159,8 @@ class Keeper:
                 if here is None:
                     raise TrainError(f"--resume {path}: there is no such checkpoint")
                 state = read(here, path)
-        for place in [*([str(self.folder), str(self.store.unsent)] if auto else []), self.store.url] if path else []:
-            at, found = self._newest(place, damaged)
+        for source in [*([str(self.folder), str(self.store.unsent)] if auto else []), self.store.url] if path else []:
+            at, found = self._newest(source, damaged)
             if found and state and found["progress"]["run"] != state["progress"]["run"]:
                 raise TrainError(
                     f"{at} belongs to another run than {path}: use another --checkpoints or --output, or remove one"
@@ -181,9 +181,9 @@ class Keeper:
                 self.ahead += [self.folder / name] if (self.folder / name).exists() else []
         return path, state, state["progress"]["run"]
 
-    def _newest(self, place: str | None, damaged: dict[str, str]) -> tuple[str, State | None]:
+    def _newest(self, source: str | None, damaged: dict[str, str]) -> tuple[str, State | None]:
         """Return the path and the state of the newest whole checkpoint of a folder or URL; add those that are damaged."""
-        for path in [f"{place.rstrip('/')}/{name}" for name in ("last.pt", "previous.pt")] if place else []:
+        for path in [f"{source.rstrip('/')}/{name}" for name in ("last.pt", "previous.pt")] if source else []:
             with self.store.local(path) as here:
                 try:
                     if here is not None:

@@ -80,8 +80,8 @@ class Log:
         kept = []
         for row in rows if own else []:
             again = row["event"] == "epoch" and row["epoch"] >= at.scored
-            place = row.get("epoch", 0), row.get("step", 0), row.get("batch", 0)
-            if not again and place <= (at.epoch, at.steps, at.batches):
+            reached = row.get("epoch", 0), row.get("step", 0), row.get("batch", 0)
+            if not again and reached <= (at.epoch, at.steps, at.batches):
                 kept.append(json.dumps(row) + "\n")
         self._replaced = self._file  # with its lock: another process may have opened it already
         self._open("".join(kept))
@@ -162,9 +162,9 @@ class Log:
             shown.append(f"{f'rank {worst} ' if len(each) > 1 else ''}waited for data {wait:.0%} of the time: {said}")
         self._rank.say("\t".join(shown))
         values = {"loss": score.loss, "acc1": score.acc1, "acc5": score.acc5, "lr": self._step.schedule.rate}
-        place = {"epoch": at.epoch, "batch": at.batches, "batches": self._batches, "step": at.steps, "seconds": seconds}
+        progress = {"epoch": at.epoch, "batch": at.batches, "batches": self._batches, "step": at.steps, "seconds": seconds}
         more = {"samples": score.samples, "images_per_second": score.samples / seconds, "wait": waits, "feed": said}
-        self.event("step", **place, **values, **more, hardware=[one["hardware"] for one in each])
+        self.event("step", **progress, **values, **more, hardware=[one["hardware"] for one in each])
         names = ("Loss/train", "Accuracy/train", "Accuracy5/train", "lr", "images_per_second", "wait")
         board = zip(names, (*values.values(), score.samples / seconds, wait), strict=True)
         self.scalars(at.steps, dict(board) | each[0]["hardware"])

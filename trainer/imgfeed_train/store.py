@@ -39,7 +39,7 @@ ADVICE = {
 
 
 class Store:
-    """A place for copies of the checkpoints, or none. Its methods are called by one thread of rank 0."""
+    """The URL for copies of the checkpoints, or none. Its methods are called by one thread of rank 0."""
 
     def __init__(self, url: str | None, unsent: Path) -> None:
         self.url, self.unsent, self._failed, self._claim = url, unsent, "", ""

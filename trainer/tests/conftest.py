@@ -114,7 +114,7 @@ def weights(run: Path, name: str = "last.pt") -> dict[str, Any]:
 
 
 def same(a: Path, b: Path) -> None:
-    """Assert that two runs ended with the same bits: weights, average, moments, generators, and places."""
+    """Assert that two runs ended with the same bits: weights, average, moments, generators, and positions."""
     one, two = weights(a), weights(b)
     for part in ("model", "optimizer", "model_ema", "scaler", "random", "loader"):
         assert equal(one[part], two[part]), part

@@ -12,7 +12,7 @@ from pathlib import Path
 import needs
 import pytest
 
-# What a node runs starts with its hosts file in place of the machine's, under its own host name.
+# What a node runs starts with its own hosts file instead of the machine's, under its own host name.
 ENTER = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
 
 

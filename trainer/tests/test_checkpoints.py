@@ -105,7 +105,7 @@ def test_pickled_code_is_not_run(train: Train, tmp_path: Path) -> None:
 
 
 def changed(value: Any, rng: random.Random) -> Any:
-    """Return a value with one place in it changed, dropped or added."""
+    """Return a value with one part of it changed, dropped or added."""
     if isinstance(value, dict) and value and rng.random() < 0.95:
         value = dict(value)
         key = rng.choice(list(value))
@@ -154,7 +154,7 @@ def training() -> Any:
 
 
 def test_checkpoints_with_another_content(tmp_path: Path) -> None:
-    """Each is resumed at a place that a training can be at, or an error names the file."""
+    """Each is resumed at a position that a training can have, or an error names the file."""
     path = tmp_path / "last.pt"
     state = checkpoint.capture(training(), Loader(), Progress(epoch=1, steps=5), ["a", "b", "c"], checkpoint.Images())
     step = training()

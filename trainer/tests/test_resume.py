@@ -94,7 +94,7 @@ def test_checkpoints_within_an_epoch(train: Train) -> None:
     assert [row["step"] for row in events(run, "saved")] == [2, 4, 6, 6]
 
 
-def test_another_batch_size_and_number_of_epochs_keep_the_place(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_batch_size_and_number_of_epochs_keep_the_position(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     train("run", "--max-steps", "9", "--log-every", "1")
     capsys.readouterr()
     run = train("run", "--batch-size", "8", "--epochs", "3", "--resume", "auto", "--log-every", "1")

@@ -165,7 +165,7 @@ def end_jobs(node: Node, env: dict[str, str]) -> None:
 
 
 def ready(cluster: Slurm, daemons: list[subprocess.Popen[bytes]]) -> None:
-    """Wait until both nodes are idle. Skips where this system has no place for slurmd's cgroup plugin."""
+    """Wait until both nodes are idle. Skips where slurmd's cgroup plugin does not work."""
     deadline = time.monotonic() + 40
     said = ""
     while time.monotonic() < deadline:

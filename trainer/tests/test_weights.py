@@ -149,7 +149,7 @@ def test_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.mark.long
 def test_a_vision_transformer_takes_the_size_of_its_images(tmp_path: Path) -> None:
-    """timm's and torchvision's; weights of another size have their embedding of places resampled."""
+    """timm's and torchvision's; weights of another size have their position embedding resampled."""
     for arch, embedding in (("timm/test_vit", "pos_embed"), ("vit_b_32", "encoder.pos_embedding")):
         large = build(3, "--arch", arch, "--size", "64")
         large.eval()(torch.zeros(1, 3, 64, 64))

@@ -2,7 +2,7 @@
 
     published.py DATA OUT PROGRAM ARGUMENTS...
 
-DATA takes the place of "{data}" in the arguments, OUT that of "{out}".
+DATA stands for "{data}" in the arguments, OUT for "{out}".
 
 Where no CUDA device is, torchvision's reference, which knows no other on several processes, is given gloo and the processor.
 """

@@ -69,24 +69,24 @@ def test_a_flax_loop_gives_the_samples_of_a_plain_one(shards: Path) -> None:
         updates, state = optimizer.update(jax.grad(loss)(params), state)
         return optax.apply_updates(params, updates), state
 
-    def train(params: Any, state: Any, begun: int, place: dict[str, Any] | None) -> tuple[Any, list[Any], Any]:
+    def train(params: Any, state: Any, begun: int, resumed: dict[str, Any] | None) -> tuple[Any, list[Any], Any]:
         seen, saved = [], None
         with DataLoader(shards, 8, shuffle=True, seed=3, **OPTIONS) as loader:
-            if place is not None:
-                loader.load_state_dict(place)
+            if resumed is not None:
+                loader.load_state_dict(resumed)
             for epoch in range(begun, EPOCHS):
                 for number, (images, labels, index) in enumerate(loader):
                     params, state = step(params, state, jax.numpy.from_dlpack(images), labels)
                     seen.append([epoch, index.tolist()])
-                    if (epoch, number) == (1, 1) and place is None:
+                    if (epoch, number) == (1, 1) and resumed is None:
                         saved = (params, state, loader.state_dict())
         return params, seen, saved
 
     params = model.init(jax.random.key(1), np.zeros((1, 3 * 32 * 32), np.float32))
     end, seen, saved = train(params, optimizer.init(params), 0, None)
     assert seen == [[e, batch] for e, epoch in enumerate(want) for batch in epoch]
-    params, state, place = saved
-    again, rest, _ = train(params, state, place["epoch"], place)
+    params, state, resumed = saved
+    again, rest, _ = train(params, state, resumed["epoch"], resumed)
     assert rest == seen[len(want[0]) + 2 :]
     assert jax.tree.all(jax.tree.map(np.array_equal, end, again))
 

@@ -74,8 +74,8 @@ def test_repeats_go_where_timms_sampler_sends_them(order: Order, world: int) -> 
             for rank in range(world):
                 theirs = samplers.RepeatAugSampler(range(SAMPLES), world, rank, shuffle=False, num_repeats=repeats)
                 mine = order(epoch=2, shuffle=shuffle, seed=9, repeats=repeats, rank=rank, world=world)
-                # The order before it is dealt is each program's own: theirs are places in ours. Padding is, too.
-                assert mine[: SAMPLES // world] == [plain[place] for place in theirs][: SAMPLES // world]
+                # The order before it is dealt is each program's own: theirs are positions in ours. So is padding.
+                assert mine[: SAMPLES // world] == [plain[i] for i in theirs][: SAMPLES // world]
                 assert len(mine) == len(theirs)
 
 

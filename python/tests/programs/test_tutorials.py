@@ -47,7 +47,7 @@ def test_readme(tmp_path: Path) -> None:
 
 
 def shell(commands: str, folder: Path, **replaced: str) -> str:
-    """Run commands in a folder, with other words in the place of some; return what they print."""
+    """Run commands in a folder, with some words replaced; return what they print."""
     for words, others in replaced.items():
         assert words in commands
         commands = commands.replace(words, others)
@@ -101,9 +101,9 @@ def test_from_kaggles_zip(tmp_path: Path) -> None:
     imgshard("synth", tmp_path / "synth", "--classes", "4", "--train", "12", "--val", "1", "--size", "100")
     with zipfile.ZipFile(tmp_path / "imagenet-object-localization-challenge.zip", "w") as made:
         for split in ("train", "val"):
-            for place, folder in enumerate(sorted((tmp_path / "synth" / split).iterdir())):
+            for label, folder in enumerate(sorted((tmp_path / "synth" / split).iterdir())):
                 for number, image in enumerate(sorted(folder.iterdir())):
-                    name = f"ILSVRC2012_val_{place + 1:08}" if split == "val" else f"{WNIDS[place]}/{WNIDS[place]}_{number}"
+                    name = f"ILSVRC2012_val_{label + 1:08}" if split == "val" else f"{WNIDS[label]}/{WNIDS[label]}_{number}"
                     made.write(image, f"ILSVRC/Data/CLS-LOC/{split}/{name}.JPEG")
         made.writestr("LOC_val_solution.csv", "ImageId,PredictionString\n")
     small = "--recipe imagenet-resnet50 --amp off --size 32 --batch-size 8 --lr 0.01"

@@ -39,8 +39,8 @@ class Model(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-class Place(TrainerCallback):
-    """Keeps the loader's place in the Trainer's checkpoints."""
+class Position(TrainerCallback):
+    """Keeps the loader's position in the Trainer's checkpoints."""
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
@@ -57,7 +57,7 @@ class ImageTrainer(Trainer):
     """The Trainer, with loaders that are made already."""
 
     def __init__(self, train: DataLoader, val: DataLoader, **kwargs: Any) -> None:
-        super().__init__(train_dataset=train.dataset, eval_dataset=val.dataset, callbacks=[Place(train)], **kwargs)
+        super().__init__(train_dataset=train.dataset, eval_dataset=val.dataset, callbacks=[Position(train)], **kwargs)
         self.train_loader, self.val_loader = train, val
 
     def get_train_dataloader(self) -> Any:

@@ -46,8 +46,8 @@ def tool(name: str, *arguments: str | Path, check: bool = True) -> subprocess.Co
 
 
 @dataclasses.dataclass
-class Places:
-    """Where a soak keeps what."""
+class Folders:
+    """The folders of a soak."""
 
     root: Path
 
@@ -77,7 +77,7 @@ class Director:
     """Runs a soak. What went wrong is in failures, what was done in done, and what could not be done in void."""
 
     def __init__(self, root: Path, seed: int) -> None:
-        self.places = Places(root)
+        self.folders = Folders(root)
         self.seed = seed
         self.failures: list[str] = []
         self.done: Counter[str] = Counter()
@@ -90,14 +90,20 @@ class Director:
         self._begin = 0.0  # of the run, in time.monotonic()
         self._undo: list[tuple[float, int, Callable[[], None]]] = []  # a heap: when, in seconds from there, a number, and what
         self.mounted = self._mount()
-        self.places.temporary.mkdir()
-        self.places.pack()
+        self.folders.temporary.mkdir()
+        self.folders.pack()
         self.mark = {MARK: str(root)}
         path = os.pathsep.join(p for p in sys.path if p)
-        self._env = {**os.environ, **self.mark, "XDG_RUNTIME_DIR": "", "TMPDIR": str(self.places.temporary), "PYTHONPATH": path}
+        self._env = {
+            **os.environ,
+            **self.mark,
+            "XDG_RUNTIME_DIR": "",
+            "TMPDIR": str(self.folders.temporary),
+            "PYTHONPATH": path,
+        }
 
     def _tasks(self) -> list[Task]:
-        p = self.places
+        p = self.folders
         more = [("rank0", 0, 2, 11), ("rank1", 1, 2, 11), ("witness", 0, 1, 12)]
         sources = {"train": f"unix:{p.socket('feed')}", "val": f"unix:{p.socket('steady')}", "own": str(p.sets / "val")}
         return [
@@ -107,30 +113,30 @@ class Director:
 
     def _mount(self) -> bool:
         """Put a small file system of its own where the disk is; False where that is not allowed."""
-        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.places.disk)]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folders.disk)]
         with contextlib.suppress(OSError):
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
         return False
 
     def book(self, name: str) -> Book:
-        return Book(self.places.books / name)
+        return Book(self.folders.books / name)
 
     # Processes.
 
     def _start(self, name: str, command: list[str], log: Path | None = None) -> None:
-        with (log or self.places.logs / name).open("ab") as out:
+        with (log or self.folders.logs / name).open("ab") as out:
             self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self._env)
         self.down.discard(name)
 
     def start_server(self, name: str) -> None:
         program = Path(find_binary())
         if self._upgrades % 2 and name == "feed":  # "another release", elsewhere and with other flags
-            program = self.places.root / "imgfeed-next"
+            program = self.folders.root / "imgfeed-next"
             if not program.exists():
                 shutil.copy2(find_binary(), program)
         threads = str(1 + self._upgrades % 2)
-        flags = ["--socket", str(self.places.socket(name)), "--threads", threads, "--memory", "256MiB", "--log-level", "warn"]
-        self._start(name, [str(program), "serve", str(self.places.sets), *flags])
+        flags = ["--socket", str(self.folders.socket(name)), "--threads", threads, "--memory", "256MiB", "--log-level", "warn"]
+        self._start(name, [str(program), "serve", str(self.folders.sets), *flags])
 
     def start_trainer(self, name: str) -> None:
         task = next(task for task in self.tasks if task.name == name)
@@ -198,7 +204,7 @@ class Director:
 
     def unlink(self, event: Event) -> Callable[[], None] | None:
         """Remove the socket under its server; then another server makes it anew."""
-        socket = self.places.socket(event.whom)
+        socket = self.folders.socket(event.whom)
         self._until_there(socket)  # it may have been started a moment ago
         socket.unlink(missing_ok=True)
 
@@ -228,7 +234,7 @@ class Director:
     hang = hold
 
     def reload(self, event: Event) -> Callable[[], None] | None:
-        self._reload(self.places.socket(event.whom))
+        self._reload(self.folders.socket(event.whom))
         return lambda: None
 
     def _reload(self, socket: Path) -> None:
@@ -238,7 +244,7 @@ class Director:
     def damage(self, event: Event) -> Callable[[], None] | None:
         """Damage a file of a set, in one of the ways in which files are damaged."""
         dice = random.Random(event.dice)
-        files = sorted(p for p in (self.places.sets / event.whom).rglob("*") if p.is_file())
+        files = sorted(p for p in (self.folders.sets / event.whom).rglob("*") if p.is_file())
         path = dice.choice(files)
         whole = path.read_bytes()
         how = dice.choice(("bytes", "cut", "away", "emptied"))
@@ -253,18 +259,18 @@ class Director:
             path.unlink()
         else:
             os.truncate(path, 0)
-        in_place = dice.random() < 0.5
+        overwrite = dice.random() < 0.5
 
         def repair() -> None:
-            new = path if in_place else path.with_name("repaired")
+            new = path if overwrite else path.with_name("repaired")
             new.touch()
             with new.open("r+b") as f:
                 f.write(whole)
             new.replace(path)
             del self.damaged[event.whom]
             for server in ("feed", "steady"):
-                self._reload(self.places.socket(server))
-            for socket in self.places.temporary.glob("imgfeed-*/imgfeed.sock.d/*"):  # of trainers, too
+                self._reload(self.folders.socket(server))
+            for socket in self.folders.temporary.glob("imgfeed-*/imgfeed.sock.d/*"):  # of trainers, too
                 self._reload(socket)
 
         self.damaged[event.whom] = repair
@@ -273,14 +279,14 @@ class Director:
     def fill(self, event: Event) -> Callable[[], None] | None:
         if not self.mounted:
             return None
-        filler = self.places.disk / "filler"
+        filler = self.folders.disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as f:
             while f.write(bytes(1 << 16)):
                 pass
         return filler.unlink
 
     def guest(self, event: Event) -> Callable[[], None] | None:
-        socket = self.places.socket(event.whom.split()[0])
+        socket = self.folders.socket(event.whom.split()[0])
         self._start(event.whom, [sys.executable, "-c", GUEST, f"unix:{socket}"])
 
         def leave() -> None:
@@ -315,7 +321,7 @@ class Director:
         """
         for name in ("feed", "steady", "rank0", "rank1", "witness"):
             self.start(name)
-        while not all((self.places.books / task.name / "train-000000").exists() for task in self.tasks):
+        while not all((self.folders.books / task.name / "train-000000").exists() for task in self.tasks):
             self.supervise()
             time.sleep(0.05)
         self._begin = time.monotonic()
@@ -338,7 +344,7 @@ class Director:
         return spent
 
     def _log(self, event: Event, undone: object) -> None:
-        with (self.places.logs / "events").open("a") as f:
+        with (self.folders.logs / "events").open("a") as f:
             f.write(f"{time.time():.2f} {event.at:.2f} {event}{'' if undone else ', to nothing'}, for {event.lasts:.2f} s\n")
 
     def _undo_due(self) -> None:
@@ -362,4 +368,4 @@ class Director:
                 process.kill()
                 process.wait()
         if self.mounted:
-            subprocess.run(["umount", str(self.places.disk)], check=False)
+            subprocess.run(["umount", str(self.folders.disk)], check=False)

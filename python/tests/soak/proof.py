@@ -23,7 +23,7 @@ GROWTH, GROWTH_KIB = 0.05, 4096  # of memory, between then and the end, that is 
 
 def whole_tasks(director: Director) -> list[Task]:
     """Return the trainers' tasks on the sets that nothing has happened to, by servers of their own."""
-    whole = director.places.whole
+    whole = director.folders.whole
     return [
         dataclasses.replace(task, timeout=0, train=str(whole / "train"), val=str(whole / "val"), own=str(whole / "val"))
         for task in director.tasks
@@ -73,7 +73,7 @@ def check_books(director: Director) -> Counter[str]:
 def _both(director: Director, kind: str, epoch: int) -> bool:
     """Whether both ranks have come further than an epoch."""
     more = epoch + (kind == "train")
-    return all((director.places.books / name / f"{kind}-{more:06}").exists() for name in ("rank0", "rank1"))
+    return all((director.folders.books / name / f"{kind}-{more:06}").exists() for name in ("rank0", "rank1"))
 
 
 def _differences(seen: np.ndarray[Any, Any], plan: np.ndarray[Any, Any], *, whole: bool) -> int:
@@ -93,7 +93,7 @@ def check_notes(director: Director) -> Counter[str]:
                 counts["starts of a trainer"] += 1
             elif note["what"] == "error":
                 counts[f"errors: {note['kind']}"] += 1
-                if note["kind"] != "saving" and str(director.places.root) not in note["text"]:
+                if note["kind"] != "saving" and str(director.folders.root) not in note["text"]:
                     director.failures.append(f"{task.name}: an error that names no file: {note['text']}")
     return counts
 
@@ -151,11 +151,11 @@ def check_leftovers(director: Director) -> None:
     """Fail for each process, socket, lock or temporary file that is left, and each byte of the sets that is another."""
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if f"{MARK}={director.places.root}".encode() in entry.read_bytes().split(b"\0"):
+            if f"{MARK}={director.folders.root}".encode() in entry.read_bytes().split(b"\0"):
                 director.failures.append(f"process {entry.parent.name} is left: {(entry.parent / 'cmdline').read_bytes()!r}")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-    p = director.places
+    p = director.folders
     expected = {f"{task.name}.json" for task in director.tasks} | {"tmp"}
     stays = f"imgfeed-{os.getuid()}"  # imgfeed status looks there for running servers
     for path in (*p.disk.iterdir(), *p.temporary.iterdir()):

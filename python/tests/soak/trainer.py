@@ -101,7 +101,7 @@ class Book:
         folder.mkdir(exist_ok=True)
 
     def write(self, kind: str, epoch: int, seen: np.ndarray[Any, Any], begin: int) -> None:
-        """Put rows of an epoch in the place from begin on; what was behind that goes."""
+        """Write rows of an epoch from row begin on, and cut off what was behind them."""
         fd = os.open(self._folder / f"{kind}-{epoch:06}", os.O_RDWR | os.O_CREAT)
         os.pwrite(fd, seen.tobytes(), begin * ROW.itemsize)
         os.ftruncate(fd, (begin + len(seen)) * ROW.itemsize)
@@ -112,7 +112,7 @@ class Book:
         return np.fromfile(path, ROW) if path.exists() else np.empty(0, ROW)
 
     def forget(self, epoch: int, begin: int) -> int:
-        """Put aside what was seen after a place: that no survivor knows of. Return how many rows."""
+        """Put aside the rows seen from begin on, which no survivor knows of. Return how many they are."""
         lost = self.read("train", epoch)[begin:]
         paths = [path for path in self._folder.glob("train-*") if int(path.name[6:12]) >= epoch]
         number = len(list(self._folder.glob("lost-*")))

@@ -99,7 +99,7 @@ def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module
         raise TrainError(f"--drop-path: {name} has no stochastic depth; timm's model of that name may have it") from e
     if state:
         try:
-            if name.startswith("vit_"):  # the embedding of places is resampled
+            if name.startswith("vit_"):  # the position embedding is resampled
                 vision = torchvision.models.vision_transformer
                 state = vision.interpolate_embeddings(s.size[0], model.patch_size, state)
             model.load_state_dict({n: t for n, t in state.items() if not n.lower().startswith("aux")})

@@ -16,7 +16,7 @@ from ..errors import DAMAGED, TrainError
 
 ON_CPU = partial(torch.load, map_location="cpu")
 State = dict[str, torch.Tensor]
-#: Names of the head in the models of timm and torchvision. Formats sort their tensors, so that a place tells nothing.
+#: Names of the head in the models of timm and torchvision. Formats sort their tensors, so that an index says nothing.
 HEADS = (
     *("fc", "head", "head.fc", "classifier", "heads.head", "last_linear", "head.linear", "head.l", "head.head.l", "head.proj"),
     *(f"{name}.{i}" for name in ("classifier", "head.classifier") for i in range(6, 0, -1)),
