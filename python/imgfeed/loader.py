@@ -13,13 +13,10 @@ from typing import Any, Literal, NoReturn
 from ._arguments import arguments, kinds
 from ._arguments.paths import check_there
 from ._epoch import accelerated, outputs, state
-from ._epoch.bad import BadSample, BadSamples
-from ._epoch.batchsource import BatchSource
-from ._epoch.choice import check_lists, chosen
+from ._epoch.batchsource import BadSample, BadSamples, BatchSource
 from ._epoch.cuda import CudaOutput
-from ._epoch.epoch import EpochIterator, Needs
-from ._epoch.meter import Meter
-from ._epoch.outputs import Fetch
+from ._epoch.epoch import EpochIterator, Meter, Needs
+from ._epoch.outputs import Fetch, check_lists, chosen
 from ._epoch.sampler import BatchSampler, Sampler
 from ._epoch.selection import Selection
 from ._map.processes import Steps

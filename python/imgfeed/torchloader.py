@@ -17,8 +17,7 @@ from ._arguments import arguments
 from ._arguments.arguments import ARGUMENTS
 from ._arguments.numbers import kind_of
 from ._arguments.packing import Source, cache_folder, pack
-from ._arguments.targetsets import with_targets, without_wrapper
-from ._arguments.torchsets import HOW, arrays, files, table
+from ._arguments.torchsets import HOW, arrays, files, table, with_targets, without_wrapper
 from ._arguments.vision import boxes_format, by_python, ends_in_tensors, is_torchvisions, split
 from ._epoch import outputs
 from ._server import launcher

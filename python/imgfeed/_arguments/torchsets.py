@@ -8,10 +8,12 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import json
 import os
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,14 @@ from .packing import Source, folder_name
 _ORIENTATION = 0x0112  # the tag of EXIF
 _ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
 
+_CATEGORY_MAX = (1 << 16) - 1  # COCO's ids reach 90
+#: The names of PASCAL VOC's labels, as torchvision's wrapper numbers them.
+_VOC = (
+    "__background__", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
+    "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+#: Keys of wrap_dataset_for_transforms_v2 that imgfeed's dictionaries have.
+_KEYS = {"CocoDetection": {"image_id", "boxes", "labels", "area", "iscrowd"}, "VOCDetection": {"boxes", "labels"}}
 HOW = (
     "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "
     "set's path to imgfeed.DataLoader, with the operations on images as transform="
@@ -145,12 +155,12 @@ class Table(Images):
 
 
 def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
-    folder = module("torchvision.datasets.folder")
+    folder = _module("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
-    refuse_code(dataset, folder.DatasetFolder, label)
+    _refuse_code(dataset, folder.DatasetFolder, label)
     loaders = [folder.pil_loader]
-    if module("torchvision").get_image_backend() == "PIL":
+    if _module("torchvision").get_image_backend() == "PIL":
         loaders.append(folder.default_loader)
     if dataset.loader not in loaders:
         raise ValueError(
@@ -164,10 +174,10 @@ def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
 
 
 def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
-    cifar = module("torchvision.datasets.cifar")
+    cifar = _module("torchvision.datasets.cifar")
     if cifar is None or not isinstance(dataset, cifar.CIFAR10):
         return None
-    refuse_code(dataset, cifar.CIFAR10, label)
+    _refuse_code(dataset, cifar.CIFAR10, label)
     data, labels = dataset.data, list(map(int, dataset.targets))
     if rows is not None:
         data, labels = data[list(rows)], [labels[i] for i in rows]
@@ -177,7 +187,7 @@ def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Sourc
 
 def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
     """Return a Dataset of Hugging Face. Its transform is a function of whole rows, which can't be looked into."""
-    tables = module("datasets.arrow_dataset")
+    tables = _module("datasets.arrow_dataset")
     if tables is None or type(dataset) is not tables.Dataset:
         return None
     if rows is not None:
@@ -206,7 +216,7 @@ def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
     return Table(dataset, images[0], labels, classes)
 
 
-def refuse_code(dataset: Any, base: Any, label: str | None) -> None:
+def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
     """Raise ValueError where a dataset does more to a sample than its base and a transform."""
     kind = type(dataset)
     own = [
@@ -240,7 +250,7 @@ def _bytes_of(image: dict[str, Any]) -> bytes:
     return Path(image["path"]).read_bytes() if data is None else data
 
 
-def module(name: str) -> Any:
+def _module(name: str) -> Any:
     """Return a module if the program has imported it: else no dataset is of it."""
     return sys.modules.get(name)
 
@@ -262,3 +272,133 @@ def _classes_flag(folder: Path, classes: Iterable[str]) -> list[str]:
     names = folder / "classes"
     names.write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
     return ["--classes", str(names)]
+
+
+class Targets(Images):
+    """Images of files, each with objects as JSON, a mask or a label beside it."""
+
+    def __init__(self, dataset: Any, rows: Sequence[int] | None, pairs: Iterable[tuple[Any, Any]], **of: Any) -> None:
+        """Take rows of all pairs of an image's path and what stands beside it: a function that returns objects, or the path of
+        a mask, or a label. of has the names of the classes, the kind of targets, and flags of imgshard.
+        """
+        every = list(pairs)
+        chosen = every if rows is None else [every[i] for i in rows]
+        self.targets, self._paths, self._beside = of["targets"], [path for path, _ in chosen], [beside for _, beside in chosen]
+        name, labels = type(dataset).__name__, [-1] * len(chosen) if self.targets else self._beside
+        flags = ["--targets", self.targets, *of.get("flags", ())] if self.targets else []
+        what = f"{name} of {len(chosen):,} images at {dataset.root}"
+        super().__init__(name, what, labels, of["classes"], flags)
+
+    def identify(self, digest: Any) -> None:
+        """Update a hash with each image's path, size and time of change, and what stands beside it."""
+        for i, path in enumerate(self._paths):
+            stat = os.stat(path)
+            digest.update(os.fsencode(os.path.abspath(path)) + f"\0{stat.st_size} {stat.st_mtime_ns}\0".encode())
+            digest.update(self.beside(i)[1])
+
+    def files(self) -> Iterator[bytes]:
+        return (Path(path).read_bytes() for path in self._paths)
+
+    def beside(self, i: int) -> tuple[str, bytes]:
+        if self.targets == "objects":
+            return "json", json.dumps(self._beside[i]()).encode()
+        return ("mask.png", Path(self._beside[i]).read_bytes()) if self.targets else super().beside(i)
+
+
+def with_targets(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
+    """Return a dataset of torchvision for detection or segmentation. Raises ValueError for targets that imgfeed lacks."""
+    sets = _module("torchvision.datasets")
+    of = next((name for name in _SOURCES if sets is not None and isinstance(dataset, getattr(sets, name))), None)
+    if of is None:
+        return None
+    _refuse_code(dataset, getattr(sets, of), label)
+    return _SOURCES[of](dataset, rows)
+
+
+def without_wrapper(dataset: Any) -> Any:
+    """Return the dataset in wrap_dataset_for_transforms_v2. Raises ValueError for keys of targets that imgfeed lacks."""
+    wrappers = _module("torchvision.tv_tensors._dataset_wrapper")
+    if wrappers is None or not isinstance(dataset, wrappers.VisionDatasetTVTensorWrapper):
+        return dataset
+    keys, inner = dataset._target_keys or (), dataset._dataset
+    for name, given in _KEYS.items():
+        if isinstance(inner, getattr(_module("torchvision.datasets"), name)):
+            others = ["all"] if keys == "all" else sorted({*keys} - given)
+            if others:
+                raise ValueError(
+                    f"imgfeed: from_torch: the {name} is wrapped with target_keys that imgfeed does not give: "
+                    f"{', '.join(others)}: take those of {', '.join(sorted(given))}"
+                )
+    return inner
+
+
+def _coco(dataset: Any, rows: Sequence[int] | None) -> Source:
+    coco, names = dataset.coco, {number: one["name"] for number, one in dataset.coco.cats.items()}
+    last = max(names, default=-1)
+    if min(names, default=0) < 0 or last > _CATEGORY_MAX:
+        raise ValueError(f"imgfeed: from_torch: the CocoDetection has category ids up to {last}, want 0 to {_CATEGORY_MAX}")
+
+    def objects(number: int) -> dict[str, Any]:
+        found = coco.loadAnns(coco.getAnnIds(number))
+        keys = [key for key in ("bbox", "category_id", "area", "iscrowd") if all(key in one for one in found)]
+        return {"image_id": number, "objects": {key: [one[key] for one in found] for key in keys}}
+
+    paths = [os.path.join(dataset.root, coco.imgs[number]["file_name"]) for number in dataset.ids]
+    classes = [names.get(i, f"no category {i}") for i in range(last + 1)]  # labels are the ids
+    each = [partial(objects, number) for number in dataset.ids]
+    flags = ("--field", "image_id=json.image_id:int64")
+    return Targets(dataset, rows, zip(paths, each, strict=True), classes=classes, targets="objects", flags=flags)
+
+
+def _voc_objects(dataset: Any, rows: Sequence[int] | None) -> Source:
+    parse = importlib.import_module("xml.etree.ElementTree").parse
+
+    def objects(path: str) -> dict[str, Any]:
+        found = dataset.parse_voc_xml(parse(path).getroot())["annotation"]["object"]
+        boxes = [[float(one["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")] for one in found]
+        return {"objects": {"bbox": boxes, "category": [one["name"] for one in found]}}
+
+    pairs = [(path, partial(objects, xml)) for path, xml in zip(dataset.images, dataset.targets, strict=True)]
+    return Targets(dataset, rows, pairs, classes=_VOC, targets="objects", flags=("--box-format", "xyxy"))
+
+
+def _voc_masks(dataset: Any, rows: Sequence[int] | None) -> Source:
+    return Targets(dataset, rows, zip(dataset.images, dataset.masks, strict=True), classes=_VOC, targets="masks")
+
+
+def _cityscapes(dataset: Any, rows: Sequence[int] | None) -> Source:
+    _type_of(dataset, "target_type", dataset.target_type, "semantic")
+    names = {one.id: one.name for one in dataset.classes}
+    classes = [names[i] for i in range(max(names) + 1)]
+    pairs = [(path, masks[0]) for path, masks in zip(dataset.images, dataset.targets, strict=True)]
+    return Targets(dataset, rows, pairs, classes=classes, targets="masks")
+
+
+def _pets(dataset: Any, rows: Sequence[int] | None) -> Source:
+    of = _type_of(dataset, "target_types", dataset._target_types, "category", "binary-category", "segmentation")
+    beside, classes = {
+        "category": (dataset._labels, dataset.classes),
+        "binary-category": (dataset._bin_labels, dataset.bin_classes),
+        "segmentation": (dataset._segs, ()),
+    }[of]
+    pairs = zip(dataset._images, beside, strict=True)
+    return Targets(dataset, rows, pairs, classes=classes, targets="masks" if of == "segmentation" else "")
+
+
+def _type_of(dataset: Any, name: str, given: Sequence[str], *taken: str) -> str:
+    """Return the type of a dataset's targets. Raises ValueError for one that imgfeed does not give, and for several."""
+    if len(given) != 1 or given[0] not in taken:
+        raise ValueError(
+            f"imgfeed: from_torch: the {type(dataset).__qualname__} has {name}={list(given)}, and imgfeed gives one of "
+            f"{', '.join(taken)}: make it with {name}={taken[-1]!r}"
+        )
+    return given[0]
+
+
+_SOURCES = {
+    "CocoDetection": _coco,
+    "VOCDetection": _voc_objects,
+    "VOCSegmentation": _voc_masks,
+    "Cityscapes": _cityscapes,
+    "OxfordIIITPet": _pets,
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from .numbers import as_json, kind_of
-from .policies import is_policy, policy_config
 
 #: The operations of a server and their parameters' names, as its hello lists them.
 Known = Mapping[str, Sequence[str]]
@@ -42,6 +42,14 @@ CROPS = ("FiveCrop", "TenCrop")
 RENAMED = {"sampler_options": "options"}
 #: imgfeed's name for a policy of timm.
 POLICY = "TimmAugment"
+#: Classes of timm.data.auto_augment, and its functions that make them of strings.
+MAKERS = {
+    "RandAugment": "rand_augment_transform",
+    "AutoAugment": "auto_augment_transform",
+    "AugMixAugment": "augment_and_mix_transform",
+}
+_TRANSLATE = {"AugMixAugment": 0.3}  # of a side, at the largest magnitude, as create_transform has it
+_TRANSLATE_OTHERS = 0.45
 
 
 @dataclass(frozen=True)
@@ -219,7 +227,7 @@ def _kind(step: Any) -> str:
     module, kind = type(step).__module__, type(step).__name__
     if module.startswith("torchvision.transforms") or (module.startswith("torch.nn") and kind in NOTHING):
         return kind
-    if is_policy(step):
+    if module == "timm.data.auto_augment" and kind in MAKERS:
         return POLICY
     return OF_TIMM.get(kind, "") if module.startswith("timm.data.transforms") else ""
 
@@ -292,13 +300,58 @@ def _fills(fill: Any) -> dict[str, Any]:
 
 def _policy(name: str, step: Any) -> dict[str, Any]:
     """Return a policy of timm as the server takes it."""
-    config = policy_config(step)
+    config = _policy_config(step)
     if config is None:
         raise ValueError(f"imgfeed: {name} holds {kind_of(step)} of timm that imgfeed has no string for")
     first = step.policy[0][0] if hasattr(step, "policy") else step.ops[0]
     how = first.kwargs["resample"]
     interpolation = "random" if isinstance(how, (tuple, list)) else _filter(how)
     return {"op": POLICY, "config": config, "fill": list(first.kwargs["fillcolor"]), "interpolation": interpolation}
+
+
+def _policy_config(step: Any) -> str | None:
+    """Return the string from which timm makes this policy, or None.
+
+    The objects do not keep it: a string is made of their content, and timm's policy of that string compared with them.
+    """
+    kind, first = type(step).__name__, _policy_steps(step)[0]
+    if first.hparams.get("translate_pct", _TRANSLATE_OTHERS) != _TRANSLATE.get(kind, _TRANSLATE_OTHERS):
+        return None
+    timm = importlib.import_module("timm.data.auto_augment")
+    others = {k: v for k, v in first.hparams.items() if not k.startswith("magnitude_")}  # those are in the string
+    for config in _configs(kind, step, first):
+        if _content(getattr(timm, MAKERS[kind])(config, dict(others))) == _content(step):
+            return config
+    return None
+
+
+def _configs(kind: str, step: Any, first: Any) -> Iterator[str]:
+    """Yield the strings that a policy may be of."""
+    deviation = first.magnitude_std
+    spread = "" if not deviation or (kind == "AugMixAugment" and math.isinf(deviation)) else f"-mstd{min(deviation, 101)}"
+    if kind == "AutoAugment":
+        yield from (name + spread for name in ("v0", "v0r", "original", "originalr", "3a"))
+    elif kind == "AugMixAugment":
+        depth = f"-d{step.depth}" if step.depth > 0 else ""
+        yield f"augmix-m{first.magnitude}-w{step.width}{depth}-a{step.alpha}-b{int(step.blended)}{spread}"
+    else:
+        bound = f"-mmax{first.magnitude_max}" if first.magnitude_max else ""
+        for choice in ("", "-inc1"):
+            magnitude = int(first.magnitude) if first.magnitude == int(first.magnitude) else first.magnitude
+            yield f"rand-m{magnitude}-n{step.num_layers}-p{first.prob}{spread}{bound}{choice}"
+
+
+def _policy_steps(step: Any) -> list[Any]:
+    return [one for pair in step.policy for one in pair] if hasattr(step, "policy") else list(step.ops)
+
+
+def _content(step: Any) -> tuple[Any, ...]:
+    return (
+        [(one.name, one.prob, one.magnitude, one.magnitude_std, one.magnitude_max, one.kwargs) for one in _policy_steps(step)],
+        [len(pair) for pair in getattr(step, "policy", [])],
+        getattr(step, "choice_weights", None) is None,
+        *(getattr(step, name, None) for name in ("num_layers", "width", "depth", "alpha", "blended")),
+    )
 
 
 def _held(of: Step, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:

@@ -1,12 +1,14 @@
-"""One iteration of a loader: the batches of an epoch, or of the rest of it."""
+"""One iteration of a loader: the batches of an epoch, or of the rest of it, and the time that the caller waits for them."""
 
 from __future__ import annotations
 
+import operator
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
 from .. import errors
@@ -14,11 +16,71 @@ from .._arguments.arguments import ARGUMENTS
 from .._server.client import Batch
 from . import accelerated
 from .batchsource import BatchSource
-from .meter import Meter, tell
 from .outputs import Columns, Fetch, Output, collated
 from .state import Mark, Position, Progress
 
 _ENDED = "imgfeed: a newer iteration of this loader has ended this one: threads share one iter(loader), or have a loader each"
+
+
+@dataclass(frozen=True)
+class Account:
+    """Sums over batches, or the difference of two of them."""
+
+    images: int = 0
+    batches: int = 0
+    seconds: float = 0.0  # from an epoch's begin, or from one batch to the next
+    waited: float = 0.0  # of these, in the loader, until it had the batch
+
+    def __sub__(self, other: Account) -> Account:
+        return Account(*map(operator.sub, astuple(self), astuple(other)))
+
+    @property
+    def images_per_second(self) -> float:
+        """Images in a second of the caller's, 0 before the first."""
+        return self.images / self.seconds if self.seconds else 0.0
+
+    @property
+    def wait_fraction(self) -> float:
+        """The share of time, 0 to 1, that the caller has waited for data."""
+        return self.waited / self.seconds if self.seconds else 0.0
+
+
+class Meter:
+    """Measures a loader's iterations. It is the caller's side: the server's statistics say what the server waits for."""
+
+    def __init__(self) -> None:
+        self.total = Account()  # of all epochs
+        self._before = Account()  # the total at the running epoch's begin
+        self._mark = 0.0  # when the last batch was handed out, or the epoch began
+
+    @property
+    def epoch(self) -> Account:
+        """The running epoch's account, or the last one's."""
+        return self.total - self._before
+
+    def begin(self) -> None:
+        self._before = self.total
+        self._mark = time.perf_counter()
+
+    def add(self, images: int, asked: float) -> None:
+        """Note a delivered batch, and when the caller asked for it, by time.perf_counter()."""
+        now, t = time.perf_counter(), self.total
+        self.total = Account(t.images + images, t.batches + 1, t.seconds + now - self._mark, t.waited + now - asked)
+        self._mark = now
+
+
+def _tell(epoch: int, account: Account, verdict: str) -> None:
+    """Print a line about an epoch to stderr, above the bar of tqdm where there is one."""
+    images = "1 image" if account.images == 1 else f"{account.images:,} images"
+    line = (
+        f"imgfeed: epoch {epoch}: {images} in {account.seconds:.1f} s, {account.images_per_second:,.0f}/s; "
+        f"waited for data for {account.wait_fraction:.0%} of the time; {verdict}"
+    )
+    tqdm: Any = sys.modules.get("tqdm")
+    if tqdm is not None:
+        tqdm.tqdm.write(line, file=sys.stderr)
+    else:
+        print(line, file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -109,7 +171,7 @@ class EpochIterator(Iterator[Columns]):
                     self._verdict = f"the server, half-way: {needs.verdict()}"
                 needs.meter.add(len(batch.arrays.labels), asked)
                 if needs.verdict is not None and not batch.left:
-                    tell(position.epoch, needs.meter.epoch, self._verdict)
+                    _tell(position.epoch, needs.meter.epoch, self._verdict)
                 accelerated.begin(self)
                 reached = position if batch.left else needs.after(position)
                 while self._at is not at:

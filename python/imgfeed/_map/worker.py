@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._epoch import choice
+from .._epoch import outputs
 from .._server.client import Batch
 from .._server.ring import Array, Arrays, Packed
 from .._server.service import Service
@@ -196,9 +196,9 @@ class Worker:
     def _fields(self, looked: list[Array], span: slice, key: tuple[int, int, int]) -> dict[str, Any]:
         """Return a sample's fields, with one element of those to choose from."""
         options = self._shared.step.options
-        fields, rng = zip(options.fields, self._shared.kinds, looked, strict=False), choice.rng_of(options.order_seed, *key)
+        fields, rng = zip(options.fields, self._shared.kinds, looked, strict=False), outputs.rng_of(options.order_seed, *key)
         values = {name: Packed(of[span], kind).values()[0] if kind else of[span.start] for name, kind, of in fields}
-        return values | {name: choice.one_of(values[name], rng) for name in options.choose}
+        return values | {name: outputs.one_of(values[name], rng) for name in options.choose}
 
 
 def arrays_of(target: Any) -> list[Array]:
