@@ -17,7 +17,7 @@ from ._arguments import arguments
 from ._arguments.arguments import ARGUMENTS
 from ._arguments.numbers import kind_of
 from ._arguments.packing import Source, cache_folder, pack
-from ._arguments.torchsets import HOW, arrays, files, table, with_targets, without_wrapper
+from ._arguments.torchsets import HOW, arrays, files, refused, table, with_targets, without_wrapper
 from ._arguments.vision import boxes_format, by_python, ends_in_tensors, is_torchvisions, split
 from ._epoch import outputs
 from ._server import launcher
@@ -63,8 +63,8 @@ def from_torch(
         raise TypeError(f"imgfeed: from_torch: want a torch.utils.data.DataLoader, and this is {kind_of(loader)}")
     _check_changes(changes)
     if isinstance(loader.dataset, data.IterableDataset):
-        raise ValueError(
-            "imgfeed: from_torch: the dataset is an iterable one, whose samples can't be told apart: load it whole "
+        raise refused(
+            "the dataset is an iterable one, whose samples can't be told apart: load it whole "
             "(streaming=False), or pack the files that it reads with imgshard build"
         )
     given = _arguments(data, loader, same_order)
@@ -94,22 +94,22 @@ def _source_of(dataset: Any, label: str | None, transform: Any) -> tuple[Source,
     source = next(filter(None, (of(inner, rows, label) for of in (files, arrays, table, with_targets))), None)
     if source is None:
         kind = type(inner)
-        raise ValueError(
-            f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code imgfeed can't run. It "
+        raise refused(
+            f"the dataset is a {kind.__module__}.{kind.__qualname__}, whose code imgfeed can't run. It "
             "takes ImageFolder, ImageNet, CIFAR10, CIFAR100, CocoDetection, VOCDetection, VOCSegmentation, Cityscapes and "
             f"OxfordIIITPet of torchvision, datasets.Dataset of Hugging Face, and Subsets of these. {HOW}"
         )
     if getattr(outer, "target_transform", None) is not None:
-        raise ValueError(
-            f"imgfeed: from_torch: the {type(inner).__qualname__} has target_transform, which imgfeed can't run: leave it out "
+        raise refused(
+            f"the {type(inner).__qualname__} has target_transform, which imgfeed can't run: leave it out "
             "and change the labels in the loop, or pack a list of path and label in each line"
         )
     if transform is not None:
         return source, transform
     own = getattr(outer, "transform", None)
     if source.targets and own is not None:
-        raise ValueError(
-            f"imgfeed: from_torch: the {type(inner).__qualname__} has transform=, which leaves boxes and masks as they "
+        raise refused(
+            f"the {type(inner).__qualname__} has transform=, which leaves boxes and masks as they "
             "are, and imgfeed moves them with the image: wrap it with wrap_dataset_for_transforms_v2, and give it transforms="
         )
     if own is None and (outer is not inner or not source.targets):
@@ -126,18 +126,14 @@ def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
         rows = of if rows is None else [of[i] for i in rows]
         dataset = dataset.dataset
     if rows is not None and len(set(rows)) < len(rows):
-        raise ValueError(
-            "imgfeed: from_torch: the Subset has an index twice, and a set holds each sample once: leave the second out"
-        )
+        raise refused("the Subset has an index twice, and a set holds each sample once: leave the second out")
     return dataset, rows
 
 
 def _check_changes(changes: dict[str, Any]) -> None:
     for name in changes:
         if name in _THEIRS:
-            raise ValueError(
-                f"imgfeed: from_torch: torch's loader says {name}= itself: make it with the samples and the order wanted"
-            )
+            raise refused(f"torch's loader says {name}= itself: make it with the samples and the order wanted")
         if name not in ARGUMENTS:
             raise TypeError(f"imgfeed: from_torch: neither it nor DataLoader has an argument {name!r}")
 
@@ -146,14 +142,14 @@ def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
     """Return the arguments of a loader of torch as imgfeed's; indices are still those of torch's dataset."""
     batches = loader.batch_sampler
     if batches is None:
-        raise ValueError("imgfeed: from_torch: batch_size is None, and imgfeed gives batches: make the loader with batch_size=")
+        raise refused("batch_size is None, and imgfeed gives batches: make the loader with batch_size=")
     if type(batches) is not data.BatchSampler:
-        raise ValueError(
-            f"imgfeed: from_torch: batch_sampler is {kind_of(batches)}, whose batches imgfeed can't know: make "
+        raise refused(
+            f"batch_sampler is {kind_of(batches)}, whose batches imgfeed can't know: make "
             "the loader with batch_size=, and with shuffle= or a sampler"
         )
     if getattr(loader, "pin_memory_device", ""):
-        raise ValueError(f"imgfeed: from_torch: pin_memory_device: {arguments.REFUSED['pin_memory_device']}")
+        raise refused(f"pin_memory_device: {arguments.REFUSED['pin_memory_device']}")
     given = {
         "batch_size": batches.batch_size,
         "drop_last": bool(batches.drop_last),
@@ -218,13 +214,10 @@ def _distributed(sampler: Any) -> dict[str, Any]:
 def _with_transform(transform: Any, given: dict[str, Any], loader: Any, targets: str) -> dict[str, Any]:
     """Return arguments with a transform; steps that the server lacks become map=. Raises ValueError if it leaves PIL images."""
     if transform is None:
-        raise ValueError(
-            "imgfeed: from_torch: the dataset has no transform that can be looked into: say with transform= what is done to "
-            "each image"
-        )
+        raise refused("the dataset has no transform that can be looked into: say with transform= what is done to each image")
     if given.get("collate_fn") is not None and not ends_in_tensors(transform):
-        raise ValueError(
-            "imgfeed: from_torch: collate_fn gets tensors of imgfeed, and here the transform leaves images of Pillow: end it "
+        raise refused(
+            "collate_fn gets tensors of imgfeed, and here the transform leaves images of Pillow: end it "
             "in PILToTensor or ToTensor"
         )
     done: list[Any] = []
@@ -236,13 +229,13 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any, targets:
     if not left:
         return {**given, "transform": transform}
     if targets:
-        raise ValueError(
-            f"imgfeed: from_torch: the transform has {left[0]!r:.80}, which imgfeed lacks, and {targets} follow imgfeed's own "
+        raise refused(
+            f"the transform has {left[0]!r:.80}, which imgfeed lacks, and {targets} follow imgfeed's own "
             "operations only: docs/targets.md lists them"
         )
     for name in ("map", "map_batch"):
         if given.get(name) is not None:
-            raise ValueError(f"imgfeed: from_torch: {name} is given, and the transform has a step of its own: {left[0]!r:.80}")
+            raise refused(f"{name} is given, and the transform has a step of its own: {left[0]!r:.80}")
     workers = {"map_workers": loader.num_workers} if loader.num_workers else {}
     if not done:
         log.warning(

@@ -52,7 +52,7 @@ class Files:
         above = os.path.join(root, "")
         outside = next((path for path, _ in samples if not path.startswith(above)), None)
         if outside is not None:
-            raise ValueError(f"imgfeed: from_torch: the {what} at {root} has {outside}, which does not lie below it. {HOW}")
+            raise refused(f"the {what} at {root} has {outside}, which does not lie below it. {HOW}")
         self.keys: Sequence[str] = [path[len(above) :] for path, _ in samples]
         self._root = root
 
@@ -163,8 +163,8 @@ def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
     if _module("torchvision").get_image_backend() == "PIL":
         loaders.append(folder.default_loader)
     if dataset.loader not in loaders:
-        raise ValueError(
-            f"imgfeed: from_torch: the {type(dataset).__name__} has loader={dataset.loader!r:.80}: imgfeed gives the "
+        raise refused(
+            f"the {type(dataset).__name__} has loader={dataset.loader!r:.80}: imgfeed gives the "
             "images that torchvision's pil_loader does. Leave out loader=, or pack the images by themselves"
         )
     samples = dataset.samples if rows is None else [dataset.samples[i] for i in rows]
@@ -195,22 +195,18 @@ def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
     features = dataset.features
     images = [name for name, kind in features.items() if type(kind).__name__ == "Image"]
     if len(images) != 1:
-        raise ValueError(
-            f"imgfeed: from_torch: the dataset has {len(images)} columns of images, {images}: select one with the labels"
-        )
+        raise refused(f"the dataset has {len(images)} columns of images, {images}: select one with the labels")
     kinds = {name: kind for name, kind in features.items() if type(kind).__name__ == "ClassLabel"}
     names = list(kinds) or [name for name in ("label", "labels") if name in features]
     if label is not None:
         if label not in features:
-            raise ValueError(f"imgfeed: from_torch: label is {label!r}, and the dataset has {', '.join(features)}")
+            raise refused(f"label is {label!r}, and the dataset has {', '.join(features)}")
         names = [label]
     if len(names) != 1:
-        raise ValueError(
-            f"imgfeed: from_torch: the dataset has {len(names)} columns of labels ({', '.join(features)}): name one with label="
-        )
+        raise refused(f"the dataset has {len(names)} columns of labels ({', '.join(features)}): name one with label=")
     labels = dataset.with_format(None)[names[0]][:]
     if not all(isinstance(value, int) and value >= 0 for value in labels):
-        raise ValueError(f"imgfeed: from_torch: not all values of the column {names[0]!r} are labels, whole numbers from 0")
+        raise refused(f"not all values of the column {names[0]!r} are labels, whole numbers from 0")
     kind = kinds.get(names[0])
     classes = list(kind.names) if kind else [str(i) for i in range(max(labels, default=0) + 1)]
     return Table(dataset, images[0], labels, classes)
@@ -225,13 +221,9 @@ def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
         if getattr(kind, name, None) is not getattr(base, name, None)
     ]
     if own:
-        raise ValueError(
-            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which imgfeed can't run. {HOW}"
-        )
+        raise refused(f"{kind.__qualname__} has code of its own in {own[0]}, which imgfeed can't run. {HOW}")
     if label is not None:
-        raise ValueError(
-            f"imgfeed: from_torch: label= names a column of a dataset of Hugging Face, and this is {kind_of(dataset)}"
-        )
+        raise refused(f"label= names a column of a dataset of Hugging Face, and this is {kind_of(dataset)}")
 
 
 def _upright(data: bytes) -> bytes:
@@ -248,6 +240,11 @@ def _bytes_of(image: dict[str, Any]) -> bytes:
     """Return the file of an image that a table has, or names."""
     data: bytes | None = image["bytes"]
     return Path(image["path"]).read_bytes() if data is None else data
+
+
+def refused(text: str) -> ValueError:
+    """Return from_torch's error for what imgfeed can't do."""
+    return ValueError(f"imgfeed: from_torch: {text}")
 
 
 def _module(name: str) -> Any:
@@ -325,8 +322,8 @@ def without_wrapper(dataset: Any) -> Any:
         if isinstance(inner, getattr(_module("torchvision.datasets"), name)):
             others = ["all"] if keys == "all" else sorted({*keys} - given)
             if others:
-                raise ValueError(
-                    f"imgfeed: from_torch: the {name} is wrapped with target_keys that imgfeed does not give: "
+                raise refused(
+                    f"the {name} is wrapped with target_keys that imgfeed does not give: "
                     f"{', '.join(others)}: take those of {', '.join(sorted(given))}"
                 )
     return inner
@@ -336,7 +333,7 @@ def _coco(dataset: Any, rows: Sequence[int] | None) -> Source:
     coco, names = dataset.coco, {number: one["name"] for number, one in dataset.coco.cats.items()}
     last = max(names, default=-1)
     if min(names, default=0) < 0 or last > _CATEGORY_MAX:
-        raise ValueError(f"imgfeed: from_torch: the CocoDetection has category ids up to {last}, want 0 to {_CATEGORY_MAX}")
+        raise refused(f"the CocoDetection has category ids up to {last}, want 0 to {_CATEGORY_MAX}")
 
     def objects(number: int) -> dict[str, Any]:
         found = coco.loadAnns(coco.getAnnIds(number))
@@ -388,8 +385,8 @@ def _pets(dataset: Any, rows: Sequence[int] | None) -> Source:
 def _type_of(dataset: Any, name: str, given: Sequence[str], *taken: str) -> str:
     """Return the type of a dataset's targets. Raises ValueError for one that imgfeed does not give, and for several."""
     if len(given) != 1 or given[0] not in taken:
-        raise ValueError(
-            f"imgfeed: from_torch: the {type(dataset).__qualname__} has {name}={list(given)}, and imgfeed gives one of "
+        raise refused(
+            f"the {type(dataset).__qualname__} has {name}={list(given)}, and imgfeed gives one of "
             f"{', '.join(taken)}: make it with {name}={taken[-1]!r}"
         )
     return given[0]
