@@ -451,7 +451,7 @@ def _output(options: arguments.Options) -> outputs.Output:
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")
-        return outputs.NumpyOutput()
+        return outputs.Output()
     cuda, pin, device = outputs.torch().cuda, options.pin_memory, options.device
     on_cuda = device is not None and device.type == "cuda"
     if (on_cuda or pin) and not cuda.is_available():

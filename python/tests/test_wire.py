@@ -269,7 +269,7 @@ def test_stop_names_its_epoch() -> None:
 
     with served(script) as session:
         session.open({})
-        session.stop(session.start(0, 0).generation)
+        session.stop(session.start(0, 0)[1])
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError])  # the other one is an OSError, without a number

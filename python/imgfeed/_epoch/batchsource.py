@@ -98,7 +98,7 @@ class BatchSource:
             self._start()
         except errors.LostError as e:
             self._resume(e, None)
-        self.batches = self._left = self._started.batches
+        self.batches = self._left = self._count
 
     @property
     def slots(self) -> int:
@@ -113,12 +113,12 @@ class BatchSource:
         self._consumed = after
         service, timeout = self._service, self.timeout or None
         deadline = None if timeout is None else time.monotonic() + timeout
-        if self._session is not service.current and not service.closed and not self._session.inherited:
+        if self._session is not service.current and not service.closed and not self._session.connection.inherited:
             self._resume(None, deadline)  # another thread has met the loss, or this one's wait for its end was broken off
         while True:
             try:
                 with self._session.lock:  # another thread may begin an epoch of its own
-                    if self._session.consumed != after or self._session.generation != self._started.generation:
+                    if self._session.consumed != after or self._session.generation != self._generation:
                         self._start()
                     batch = self._session.next(timeout, watch=service.patience > 0)
                 break
@@ -139,11 +139,11 @@ class BatchSource:
 
     def stop(self) -> None:
         """Have the server decode no more. It is for finalizers: it waits for nothing, and raises nothing."""
-        self._session.stop(self._started.generation)
+        self._session.stop(self._generation)
 
     def _start(self) -> None:
         try:
-            self._started = self._session.start(self.position.epoch, self._consumed, self._selected)
+            self._count, self._generation = self._session.start(self.position.epoch, self._consumed, self._selected)
         except errors.TimeoutError as e:
             raise errors.LostError(str(e)) from e
 

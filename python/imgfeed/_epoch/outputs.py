@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,12 +28,12 @@ Fetch = Callable[[int], Batch | None]
 _MASK = (1 << 64) - 1
 
 
-class Output(ABC):
-    """Turns batches into the caller's values: images, labels, then fields, indices and params if asked for."""
+class Output:
+    """Turns batches into the caller's values: images, labels, then fields, indices and params if asked for, as numpy arrays."""
 
-    @abstractmethod
     def __call__(self, arrays: Arrays) -> Columns:
         """Return a batch as the caller gets it."""
+        return arrays.columns()
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
         """Return what gives an epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
@@ -45,18 +44,11 @@ class Output(ABC):
 
         return following
 
-    def attach(self, ring: Ring) -> None:  # noqa: B027 - only CUDA has something to prepare
+    def attach(self, ring: Ring) -> None:
         """Prepare a new session's ring."""
 
-    def drain(self) -> None:  # noqa: B027 - subclasses may copy
+    def drain(self) -> None:
         """Wait for running copies, and release their memory."""
-
-
-class NumpyOutput(Output):
-    """Hands batches to the caller as numpy arrays, shaped as the layout says."""
-
-    def __call__(self, arrays: Arrays) -> Columns:
-        return arrays.columns()
 
 
 class TorchOutput(Output):

@@ -137,15 +137,6 @@ class Selected:
         }
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """A running epoch, as the reply to ``start`` describes it."""
-
-    epoch: int
-    batches: int
-    generation: int
-
-
 class Session:
     """One connection with one session opened on it. Its methods may be called from any thread, one at a time each."""
 
@@ -198,16 +189,6 @@ class Session:
                 )
                 for s in hello["sets"]
             ]
-
-    @property
-    def usable(self) -> bool:
-        """Whether this process can go on with the session."""
-        return self.connection.usable
-
-    @property
-    def inherited(self) -> bool:
-        """Whether this process got the session through a fork, and must leave it to its parent."""
-        return self.connection.inherited
 
     def open(
         self,
@@ -266,24 +247,23 @@ class Session:
                 self._ask(selected.message(), dict, "selected", following=selected.raw())
                 self._selected = selected
 
-    def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
-        """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends."""
+    def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> tuple[int, int]:
+        """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends.
+
+        Returns the number of its batches, and its generation, which ``stop`` takes.
+        """
         with self.lock:
             self.consumed = None
             if self.ring is not None:
                 self.ring.reclaim()
             self.select(selected)
             self._drop_pushed()
-            epoch_started = self._ask(
-                {"type": "start", "epoch": epoch, "consumed": consumed},
-                lambda started: Epoch(started["epoch"], started["batches"], started["generation"]),
-                "started",
-            )
+            request = {"type": "start", "epoch": epoch, "consumed": consumed}
+            started = self._ask(request, lambda reply: (int(reply["batches"]), int(reply["generation"])), "started")
             self._drop_pushed()
-            self.generation, self._batches = epoch_started.generation, epoch_started.batches
-            self._running = True
-            self.consumed = consumed
-            return epoch_started
+            self._batches, self.generation = started
+            self._running, self.consumed = True, consumed
+            return started
 
     def stop(self, generation: int) -> None:
         """Stop decoding an epoch, but not a later one. For finalizers: it takes no lock, waits for nothing and never raises."""

@@ -136,13 +136,13 @@ class Service:
             ranks.check_told(self._options.rank)
             if self.current is not None and self._opened_as != self._own_ranks:
                 self._drop()
-        if self.current is not None and self.current.usable:
+        if self.current is not None and self.current.connection.usable:
             return self.current
         with self.opening():
-            if self.current is not None and self.current.usable:
+            if self.current is not None and self.current.connection.usable:
                 return self.current
             wire.end_with_interpreter()
-            self.reconnects += self.current is not None and not self.current.inherited
+            self.reconnects += self.current is not None and not self.current.connection.inherited
             self._drop()
             self.closed = False
             return self._open(self._own_ranks)
@@ -152,7 +152,7 @@ class Service:
         if form == self._form:
             return
         self._form, session = form, self.current
-        if session is None or not session.usable:
+        if session is None or not session.connection.usable:
             return  # the next one is opened so
         try:
             if not session.change(form.request(session)):
@@ -167,7 +167,7 @@ class Service:
         Raises LostError when none is there in time, and TimeoutError at deadline, a time of time.monotonic().
         """
         with self.opening():
-            if self.current is not None and self.current is not lost and self.current.usable:
+            if self.current is not None and self.current is not lost and self.current.connection.usable:
                 return self.current  # another thread has met the loss, too
             self._check_open()
             begin, opened_as = time.monotonic(), self._opened_as
