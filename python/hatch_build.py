@@ -8,8 +8,6 @@ IMGFEED_WHEEL_BIN names a folder that holds the program, IMGFEED_WHEEL_MACHINE a
 says it), IMGFEED_WHEEL_MANUAL the folder that `imgfeed manual` and `imgshard manual` wrote to on this one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

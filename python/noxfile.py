@@ -4,8 +4,6 @@ Each row is an environment. Those whose Python is not on PATH are skipped, and s
 The torches take some GB each: ``make test-versions ROWS='3.14-no-torch 3.15-no-torch'`` chooses.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -17,8 +17,6 @@ join, both are possible. Three rules:
     scripts/check_sse.py PROGRAM...      programs with their symbols: built without -ldflags -s
 """
 
-from __future__ import annotations
-
 import array
 import re
 import subprocess

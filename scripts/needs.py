@@ -2,8 +2,6 @@
 "needs PROGRAM: how to get it", which `make test` lists at its end.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The site's pages that are not in docs/, from other folders, the commands' help and Python's docstrings; and llms.txt."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -7,8 +7,6 @@ it has ended; the others go on, so that one run shows all that fails. A signal t
 they started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal

@@ -8,8 +8,6 @@ tables and lists it ends at a colon or semicolon too.
 Code blocks and the targets of links do not count; code within a sentence counts as one word.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -6,8 +6,6 @@
 Tests say "needs PROGRAM: how to get it". pytest.importorskip has words of its own, which are understood too.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import xml.etree.ElementTree as ET

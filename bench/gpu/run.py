@@ -6,8 +6,6 @@ IMAGES is a folder of class folders, each SET the same packed by imgshard. Each 
 batches. The python has torch and torchvision; the training is bfloat16's autocast, channels last, plain SGD.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

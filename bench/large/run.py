@@ -7,8 +7,6 @@ gateway, which it installs, behind a proxy that delays each request by 10 ms. It
 Go, tar and numpy. The memory of commands is the peak of their resident size, at least that of this program; servers have their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -17,8 +17,6 @@ under 512 bits. LLVM has VPERM2I128 for microcoded on Zen 2, as it was on Zen 1:
 So compare a loop with itself: before and after a change, or between processors.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -9,8 +9,6 @@ DALI takes a batch through an operation, imgfeed an image through all: DALI's im
 That is the way of each, and is left as it is.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable

@@ -11,8 +11,6 @@ and ratios medians of each round's ratio. imgfeed's time is what the operation a
 torchvision's that of a call on an image of Pillow, DALI's what it adds to a pipeline of batches (bench/operations/dali.py).
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -7,8 +7,6 @@ and litdata; the other formats are written to a temporary folder. Each round run
 two cores; figures are images/s after the first batches.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

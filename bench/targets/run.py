@@ -10,8 +10,6 @@ a loop without workers, and imgfeed's DataLoader with one worker, whose server s
 second of CPU time, of all processes of a case; ratios are medians of each round's ratio to torchvision.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import itertools

@@ -1,7 +1,5 @@
 """Operations on whole batches, on their device, with separate draws for each image."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ for images, labels in loader:
     wait.step()
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

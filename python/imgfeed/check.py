@@ -9,8 +9,6 @@ Boxes and masks are compared with torchvision.transforms.v2.
 If torchcodec is installed, it also counts the files that torchcodec decodes to the pixels of Pillow.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """A shard set as a map-style dataset, for notebooks, evaluation and other loaders."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Packs a dataset, serves it to two ranks, iterates an epoch of each, and draws the model's images. Needs Pillow."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

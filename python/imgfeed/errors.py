@@ -1,7 +1,5 @@
 """The exceptions that this package raises. All are ``ImgfeedError``; each is also the built-in that fits best."""
 
-from __future__ import annotations
-
 import builtins
 
 

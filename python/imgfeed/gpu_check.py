@@ -8,8 +8,6 @@ images/s              a small network trained on the loader's batches, and on a 
 Exit status: 0 if all required checks pass, 1 if one fails, 2 without a CUDA device.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

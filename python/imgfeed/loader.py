@@ -1,7 +1,5 @@
 """The DataLoader: the part of imgfeed that a training script uses."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import sys
@@ -420,7 +418,7 @@ class DataLoader:
             self._steps.close()
         self._service.close()
 
-    def __enter__(self) -> DataLoader:
+    def __enter__(self) -> "DataLoader":
         """Return the loader itself."""
         return self
 

@@ -6,8 +6,6 @@ with contextlib.closing(connect("unix:/run/imgfeed.sock", patience=60)) as serve
     print([(one.split, one.samples) for one in server.sets])
 """
 
-from __future__ import annotations
-
 from ._arguments.paths import source_path
 from ._server import client
 from ._server.launcher import find_binary

@@ -1,7 +1,5 @@
 """Packing and feeding on a Ray cluster, with ray and this package on all nodes. docs/scaling.md has an example."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -110,7 +108,7 @@ class Feeders:
             ray.kill(actor)
         self._actors = []
 
-    def __enter__(self) -> Feeders:
+    def __enter__(self) -> "Feeders":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -3,8 +3,6 @@
 The server repeats the sample when you look at its record. The batch keeps everything needed for this later request.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterator
 from typing import Any, overload

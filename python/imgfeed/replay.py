@@ -1,7 +1,5 @@
 """Repeats a record on the original with torchvision, so that anyone can check the server's work."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

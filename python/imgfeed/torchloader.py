@@ -1,7 +1,5 @@
 """A loader of torch that a program has, as imgfeed's: its images are packed once, and the batches are the same."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import logging

@@ -4,8 +4,6 @@ IMGFEED_PICTURES=FOLDER keeps the pictures that the tests make, to be looked at;
 made of the images in a folder (of class folders, or of images alone, each of which is a class then) instead of invented ones.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

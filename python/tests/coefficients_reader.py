@@ -3,8 +3,6 @@
 It takes a record apart to quantised coefficients, and makes the JPEG file again. It follows the document section by section.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Datasets and loaders for the tests: everything runs on the real programs, on sets that the tests pack themselves."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import hashlib

@@ -8,8 +8,6 @@ input it unmounts and ends. A disk that stops is this process, stopped; one that
 The kernel's side is described in include/uapi/linux/fuse.h. One request is served at a time, which is all that tests need.
 """
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import errno

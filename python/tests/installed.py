@@ -1,7 +1,5 @@
 """Says in a line which releases of what matters are installed, and fails unless imgfeed is."""
 
-from __future__ import annotations
-
 import importlib
 import platform
 import sys

@@ -3,8 +3,6 @@
 The decoder is ITU-T T.81's for sequential scans with all components: it counts bits, keeps DC predictors, and makes no pixels.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 It is there to be compared with the fast one: it shares no code with it and follows the document section by section.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import struct
 

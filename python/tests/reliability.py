@@ -1,7 +1,5 @@
 """The table of faults in docs/reliability.md: each row is written, or compared, by the test that injects the fault."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -4,8 +4,6 @@ It is there to be compared with the programs: it shares no code with them and fo
 all that the document has a reader check, and it is slow.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

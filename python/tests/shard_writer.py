@@ -1,7 +1,5 @@
 """Gives a packed set fields, of any bytes, as docs/format/shard.md has them: so tests have targets of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

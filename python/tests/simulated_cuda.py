@@ -1,7 +1,5 @@
 """A CUDA device that is none: work is done as late as it may be, in order, when someone waits for it."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +15,7 @@ torch = pytest.importorskip("torch")
 class Stream:
     """Work that waits to be done, in order."""
 
-    current: Stream | None = None
+    current: "Stream | None" = None
 
     def __init__(self, device: Any = None) -> None:
         self.waiting: list[Callable[[], Any]] = []
@@ -29,7 +27,7 @@ class Stream:
             self.waiting[self.done] = lambda: None  # lets go of what was copied
             self.done += 1
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: "Event") -> None:
         event.synchronize()
 
 

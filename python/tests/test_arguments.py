@@ -1,7 +1,5 @@
 """Every argument is checked before anything is started, and the error names it."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import os

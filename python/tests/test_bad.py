@@ -1,7 +1,5 @@
 """Unreadable samples: their substitutes of the same class, and loaders that accept only so many of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is done to whole batches: to each image by draws of its own, with torchvision's distribution."""
 
-from __future__ import annotations
-
 import pytest
 
 from imgfeed.batch import RandomErasing

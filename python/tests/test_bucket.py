@@ -1,7 +1,5 @@
 """Sets in a bucket: built, copied, indexed and read there, on moto's server of S3."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

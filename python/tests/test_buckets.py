@@ -1,7 +1,5 @@
 """Buckets: every batch has images of one size, and holds for the rest what all loaders hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images with several captions: choose= takes one of each sample's, by the sample's own draw."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import io

@@ -1,7 +1,5 @@
 """Records say what was done, torchvision repeats them to the bit, and imgfeed.check counts how often."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """scripts/check_sse.py on functions made for it, as objdump lists them."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

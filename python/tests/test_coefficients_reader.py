@@ -1,7 +1,5 @@
 """A reader of records of the encoding coefficients makes files again: those of golden records, and those imgshard packs."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What programs that were written for torch's DataLoader look at, and what they do with a loader."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """The demo, from images to a contact sheet, and no process left behind."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

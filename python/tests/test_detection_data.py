@@ -1,7 +1,5 @@
 """Datasets for detection and segmentation, packed and read back, beside torchvision's own reading of the same files."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

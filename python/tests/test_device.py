@@ -1,7 +1,5 @@
 """The road to a GPU, on a device that is simulated: copies happen as late as they may, and must still find their data."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

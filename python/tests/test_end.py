@@ -1,7 +1,5 @@
 """A script that ends says nothing on stderr, however it ends, and leaves no server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

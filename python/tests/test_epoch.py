@@ -1,7 +1,5 @@
 """What an epoch holds: which samples, in which order, for which rank."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

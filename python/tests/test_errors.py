@@ -1,7 +1,5 @@
 """Errors: the server's words as Python exceptions, and arguments that can't be honoured."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Disks that fail under a running server: a row of docs/reliability.md for each way."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Machines that fail under a running server or client: a row of docs/reliability.md for each way."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,8 +1,6 @@
 """Servers whose samples real feeders make. Feeders and their links are killed, stopped, slowed, delayed, cut, reset and swapped
 at random: batches stay the same."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

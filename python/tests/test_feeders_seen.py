@@ -1,7 +1,5 @@
 """What a server and a real feeder show of each other."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

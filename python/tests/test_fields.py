@@ -1,7 +1,5 @@
 """Fields: values beside the label, from the files that they are packed from to the batches that they come in."""
 
-from __future__ import annotations
-
 import csv
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Servers that loaders run for themselves: found by status, with a page if one is asked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

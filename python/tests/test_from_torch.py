@@ -1,7 +1,5 @@
 """from_torch packs what a loader of torch reads, once, and gives its batches: compared sample by sample with torch's own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

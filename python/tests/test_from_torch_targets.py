@@ -1,7 +1,5 @@
 """from_torch takes torchvision's datasets for detection and segmentation: compared with what torch's loader gives of them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """python -m imgfeed.gpu_check: its report on a simulated device, and how it ends without one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

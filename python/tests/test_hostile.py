@@ -1,7 +1,5 @@
 """Whatever a server answers, the client has a batch or an error of its own: the wire document's example, changed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

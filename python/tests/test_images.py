@@ -1,7 +1,5 @@
 """The Dockerfiles take into the images what the programs are built of. Building them for real is make test-containers' part."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

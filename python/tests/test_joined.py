@@ -1,7 +1,5 @@
 """Several sets as one, and mixtures of them, counted by index, label and pixels."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A batch stays as it is for as long as anything refers to it, and its slot comes back when nothing does."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """How `make test` runs its parts side by side: what is shown of them, and what a signal leaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

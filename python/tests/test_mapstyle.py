@@ -1,7 +1,5 @@
 """imgfeed.Dataset: a set's samples one by one, and in torch's DataLoader."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Signals, threads and the caller move a loader, each at any moment, and no move is lost."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import threading

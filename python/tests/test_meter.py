@@ -1,7 +1,5 @@
 """What a loop has waited for data: stats(), the line of verbose=True, and what callbacks log."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Callable

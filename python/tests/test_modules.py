@@ -1,7 +1,5 @@
 """What is private in the client looks private, and programs around it use public names only."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

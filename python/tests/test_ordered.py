@@ -1,7 +1,5 @@
 """The lines that the system was ordered in, typed as they stand: both commands, and a DataLoader instead of torch's."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

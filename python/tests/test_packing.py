@@ -1,7 +1,5 @@
 """Packing once, into a cache: under a name made of what is packed, by one process of many, whole or not at all."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -1,7 +1,5 @@
 """The status page in a real Chromium: it draws, keeps up to date, survives the server's end, and complains of nothing."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

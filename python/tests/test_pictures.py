@@ -1,7 +1,5 @@
 """How it looks: the page of a busy server, and the pages of view and stats, each in a real Chromium."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """Sets of the encoding pixels: the same batches as from the JPEGs, and a refusal where they can't be the same."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processes: who starts, who ends, and what happens when one of them is killed."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

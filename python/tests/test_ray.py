@@ -1,7 +1,5 @@
 """imgfeed.ray on a Ray cluster of three nodes, which are processes of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import subprocess

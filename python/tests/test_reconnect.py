@@ -1,7 +1,5 @@
 """A server that ends or hangs under an epoch: what comes is the plan, by index and by pixels, nothing twice or missing."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -1,7 +1,5 @@
 """Records that come with batches: of each sample, in every view, what was done to it, whenever somebody looks."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

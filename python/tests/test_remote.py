@@ -1,7 +1,5 @@
 """Sets behind a network: the same batches as from a folder, whatever the server answers in between."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

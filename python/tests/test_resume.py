@@ -1,7 +1,5 @@
 """Checkpoints: a loaded state gives the rest of the epoch, at every batch, and with another world or batch size."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

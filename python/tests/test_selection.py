@@ -1,7 +1,5 @@
 """What epochs hold besides each sample once: subset, weights, repeats, order, sampler; and skip, which goes on further."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

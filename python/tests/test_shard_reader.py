@@ -1,8 +1,6 @@
 """Readers written from the documents alone read what imgshard packs, and find what is damaged; what is written by the documents
 alone, imgshard reads."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

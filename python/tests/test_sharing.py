@@ -1,7 +1,5 @@
 """Loaders among processes and threads: made before or after, by every way to start one; several at once; group signals."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Sizes that change with the epoch, transforms and batch sizes that change between them: by shapes, indices and pixels."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What `make test` says at its end of the tests that were skipped."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The soak's own program: its events are the seed's, and its proof finds what differs, grows or is left."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

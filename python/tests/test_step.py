@@ -1,7 +1,5 @@
 """map=: a caller's own function on each sample, in processes of the loader."""
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import os

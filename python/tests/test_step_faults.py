@@ -1,7 +1,5 @@
 """map= and map_batch= where iterations end early, functions misbehave, and signals arrive: the right batches, or a MapError."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools

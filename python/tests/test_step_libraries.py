@@ -1,7 +1,5 @@
 """map= with functions of other libraries, as docs/python.md shows them: the document's own code, run by those libraries."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Boxes and masks that follow the images, in batches of every kind."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import json

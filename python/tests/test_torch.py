@@ -1,7 +1,5 @@
 """Torch tensors, and the same pixels as torchvision on Pillow. Runs where torch and torchvision are installed."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 from collections.abc import Callable

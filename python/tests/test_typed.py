@@ -1,7 +1,5 @@
 """mypy and pyright know what a loader gives, and which arguments it takes: tests/typed.py, whose ignores must all be needed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

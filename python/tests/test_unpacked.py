@@ -1,7 +1,5 @@
 """A loader of a dataset that is not packed: it is indexed once, into the user's cache, and served from where it is."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Several views of each image: a list of images in each batch, and the pixels of each view's transform."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

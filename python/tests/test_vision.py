@@ -1,7 +1,5 @@
 """transform= takes torchvision's own objects, and batches are what torchvision makes of single images."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import logging

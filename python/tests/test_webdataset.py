@@ -1,7 +1,5 @@
 """Tars as the package webdataset writes them are packed to what the package reads from them."""
 
-from __future__ import annotations
-
 import gc
 import json
 from pathlib import Path

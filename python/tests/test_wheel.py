@@ -1,7 +1,5 @@
 """The wheel: its commands are the program itself, and the package finds it."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

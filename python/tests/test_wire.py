@@ -1,7 +1,5 @@
 """The client against scripted servers that break the rules. The server's own test replays the document's examples."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 Set FEED_IMAGE and TRAINER_IMAGE to the images, and COMPOSE to the command (``docker compose``, or ``docker-compose`` 1.29).
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -4,8 +4,6 @@ previous.pt is the checkpoint before last.pt; best.pt has the best score. Weight
 so any strategy and any number of ranks can take them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """``imgfeed-train``: its commands, the ranks that it starts by torchrun, and its exit status."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """Data: the splits, the transforms, and the loaders of imgfeed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

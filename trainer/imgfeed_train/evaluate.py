@@ -1,7 +1,5 @@
 """Exact evaluation: each sample once over all ranks, with sums that all ranks add up."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

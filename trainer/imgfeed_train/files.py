@@ -1,7 +1,5 @@
 """Files that are replaced whole or not at all: a reader finds the old content or the new one, whenever this process ends."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

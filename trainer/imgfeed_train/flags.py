@@ -3,8 +3,6 @@
 A recipe is a YAML file of flags, which stand before those of the command line: the later one wins.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import importlib.util

@@ -1,7 +1,5 @@
 """The log of a run: lines, log.jsonl, TensorBoard, Weights & Biases. Each rank gives its part; rank 0 writes."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

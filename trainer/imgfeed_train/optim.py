@@ -1,7 +1,5 @@
 """Optimisers of timm, and schedules that are functions of the step alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import timm.optim

@@ -3,8 +3,6 @@
 It runs as root. Server and trainer run as another user: it names the files that this user can't read or write.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The ranks: the one of this process, agreement among all, and the signals that stop them."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -101,7 +99,7 @@ class Stop:
         self._rank, self._asked, self.told, self._first = rank, False, False, 0.0
         self._end = time.monotonic() + limit
 
-    def __enter__(self) -> Stop:
+    def __enter__(self) -> "Stop":
         self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 

@@ -1,7 +1,5 @@
 """The log book: OUTPUT/report.md of a run's log.jsonl, written at its end, and by `imgfeed-train report RUN...`."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

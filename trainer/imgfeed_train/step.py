@@ -1,7 +1,5 @@
 """One batch: forward, backward, and the optimiser's step with all that belongs to it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ Files wait in a folder. A newer one replaces one that waits, and a file that the
 checkpoint tries again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import tempfile

@@ -3,8 +3,6 @@
 One batch is in step.py, an exact evaluation in evaluate.py, checkpoints are in checkpoint.py and store.py, lines in log.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """A small dataset, packed once, and runs of the trainer on it in this process."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

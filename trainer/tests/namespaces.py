@@ -1,7 +1,5 @@
 """Machines for tests of several nodes: network namespaces with a cable between them, a host name and a hosts file each."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

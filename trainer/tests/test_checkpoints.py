@@ -1,7 +1,5 @@
 """Checkpoints as files: tested before they are resumed, never half written, never run as code."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

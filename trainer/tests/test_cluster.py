@@ -1,7 +1,5 @@
 """Two nodes in two network namespaces, each with an address, a copy of its part of the data, a feed and a rank. Needs root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Flags: their ranges, what does not go together, and errors that name the remedy."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

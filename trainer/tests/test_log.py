@@ -1,7 +1,5 @@
 """What a run says: lines, the server's sentence, TensorBoard, Weights & Biases, the log book."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import math

@@ -1,7 +1,5 @@
 """Several ranks: they do what one does, evaluate each sample once, stop together, and name the one that fails."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

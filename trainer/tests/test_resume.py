@@ -1,7 +1,5 @@
 """Interruptions: a run that is stopped anywhere and resumed ends with the bits of one that was not."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shutil

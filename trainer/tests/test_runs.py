@@ -1,7 +1,5 @@
 """The trainings that this is for, at a small size on CPU: each recipe runs, and the arithmetic of the whole ones is right."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

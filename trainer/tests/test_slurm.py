@@ -1,7 +1,5 @@
 """deploy/slurm/train.sbatch as it stands, under a real slurmctld with two slurmd, each on a node of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Copies of the checkpoints in a real S3 server on this machine: sent beside the training, whole, and kept where it fails."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

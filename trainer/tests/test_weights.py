@@ -1,7 +1,5 @@
 """Weights to begin with and to score: published ones, files of each format, heads of another size."""
 
-from __future__ import annotations
-
 import re
 import urllib.error
 from pathlib import Path

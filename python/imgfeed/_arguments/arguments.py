@@ -3,8 +3,6 @@
 Every field of ``Options`` is an argument of DataLoader, with its group in the docstring and its kind.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
@@ -216,7 +214,7 @@ class Options:
         made: str | Pipeline = _begun(self.transforms, epoch)
         return made
 
-    def changed(self, name: str, value: Any) -> Options:
+    def changed(self, name: str, value: Any) -> "Options":
         """Return the arguments with another transform or batch_size, checked: no others may change."""
         if name == "transform" and self.decode == "full":
             raise ValueError("imgfeed: with decode='full' map= does all to the images: there is no transform to change")

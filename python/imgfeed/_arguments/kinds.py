@@ -1,7 +1,5 @@
 """What arguments may be: kinds of values in words, each with a function that checks and converts a value, or raises."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import operator

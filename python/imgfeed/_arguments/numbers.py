@@ -1,7 +1,5 @@
 """Numbers as callers give them: by themselves, in lists, and in arrays of numpy and torch, which may be as long as a set."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,8 +9,6 @@
 A folder appears by a rename. If several processes ask for the same one, one packs, and the others wait.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

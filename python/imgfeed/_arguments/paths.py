@@ -1,7 +1,5 @@
 """Paths that a caller gives: those of sets, and of servers' sockets."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 A dataset with code of its own, beyond the file's image as RGB and the transform, is refused.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import io

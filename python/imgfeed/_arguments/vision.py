@@ -4,8 +4,6 @@ A pipeline begins with operations on images. Then come a conversion to a tensor,
 These are torchvision's own objects, called with a batch, on its device.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import importlib.util

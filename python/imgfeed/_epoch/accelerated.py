@@ -3,8 +3,6 @@
 Gradient accumulation then ends with an epoch, and Accelerate drops repeated samples.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The batches of an epoch, from one server or the next, and the unreadable samples in them."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sized

@@ -1,7 +1,5 @@
 """Batches on a CUDA device: each is copied out of a page-locked ring while the caller still has the one before."""
 
-from __future__ import annotations
-
 import logging
 import weakref
 from collections import deque

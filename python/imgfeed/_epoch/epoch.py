@@ -1,7 +1,5 @@
 """One iteration of a loader: the batches of an epoch, or of the rest of it, and the time that the caller waits for them."""
 
-from __future__ import annotations
-
 import operator
 import sys
 import threading
@@ -31,7 +29,7 @@ class Account:
     seconds: float = 0.0  # from an epoch's begin, or from one batch to the next
     waited: float = 0.0  # of these, in the loader, until it had the batch
 
-    def __sub__(self, other: Account) -> Account:
+    def __sub__(self, other: "Account") -> "Account":
         return Account(*map(operator.sub, astuple(self), astuple(other)))
 
     @property

@@ -3,8 +3,6 @@
 Of a field with lists, such as an image's captions, the sample's own draw chooses one element.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """The order of a loader's samples, as much of it as programs written for torch's samplers ask for."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

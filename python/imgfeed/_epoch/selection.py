@@ -3,8 +3,6 @@
 The client sends a list of indices and a list of weights once; the server's plan does the rest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from functools import cached_property

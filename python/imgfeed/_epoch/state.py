@@ -1,7 +1,5 @@
 """A loader's position in its data: where it is, where the next iteration begins, and how a checkpoint keeps it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -33,11 +31,11 @@ class Mark(NamedTuple):
     skips: int = 0  # how often the caller has moved it on; the owner's batches from before the last skip don't move it
     loaded: bool = False  # from a state, of which no batch has come yet
 
-    def to(self, position: Position, **others: Any) -> Mark:
+    def to(self, position: Position, **others: Any) -> "Mark":
         """Return the mark at another position, with other values."""
         return self._replace(reached=position, start=position, **others)
 
-    def after(self, owner: int, skips: int, epoch: int, reached: Position | None) -> Mark:
+    def after(self, owner: int, skips: int, epoch: int, reached: Position | None) -> "Mark":
         """Return the mark after an iteration's batch of an epoch, or after its end. It is this one if it is not the owner's."""
         if (self.owner, self.skips) != (owner, skips):
             return self

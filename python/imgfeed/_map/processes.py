@@ -4,8 +4,6 @@ A task is a batch that processes work on. It holds the batch's slot, and a buffe
 answered or are dead. When the caller leaves an iteration, its tasks stay in the queue until they are answered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

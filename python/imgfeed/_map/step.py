@@ -1,7 +1,5 @@
 """A caller's own function, given as ``map=`` or ``map_batch=``: what it wants, and what its results may be."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Processes are forked once, so the function need not be pickled. Draws are keyed by the sample, so any process may do it.
 """
 
-from __future__ import annotations
-
 import math
 import mmap
 import os

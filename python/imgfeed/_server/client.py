@@ -1,7 +1,5 @@
 """A session with a server: its requests, and the batches that the server pushes."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -78,7 +76,7 @@ class SetInfo:
     fields: tuple[FieldInfo, ...]
     joined: tuple[int, ...]  # samples of each of the sets that it was joined of; () of any other
 
-    def differs(self, before: SetInfo) -> str:
+    def differs(self, before: "SetInfo") -> str:
         """Return what is other data than in before, in words; "" if nothing is known to be."""
         if self.fingerprint != before.fingerprint:
             return f"its fingerprint is {self.fingerprint}, and was {before.fingerprint}"

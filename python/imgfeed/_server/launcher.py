@@ -1,7 +1,5 @@
 """Finding the ``imgfeed`` program, starting a server that belongs to this process, and seeing to it that it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """A process among the others of a training: its rank, the world's size, and its share of the samples and the processors."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

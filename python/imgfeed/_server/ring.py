@@ -6,8 +6,6 @@ view, slice or DLPack capsule keeps its parent. When the last of them goes, the 
 Decoding threads sweep the caches, so everything that is the same for every batch is made once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import mmap
@@ -96,7 +94,7 @@ class Shape:
         self._target = None if target is None else named[target]
         self._named = named
 
-    def of(self, arrays: Sequence[Mapping[str, Any]]) -> Shape:
+    def of(self, arrays: Sequence[Mapping[str, Any]]) -> "Shape":
         """Return the content of the same slots with other arrays."""
         return Shape(arrays, self.slot_bytes, *self._caller)
 
@@ -105,7 +103,7 @@ class Shape:
         shapes = [image if image is not None and info.kind == "images" else info.shape for info in self._arrays]
         return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
-    def batch(self, views: list[Array]) -> Arrays:
+    def batch(self, views: list[Array]) -> "Arrays":
         params = None if self._params is None else _of(views, self._params)
         repetitions = None if self._repetitions is None else views[self._repetitions]
         target: Any = None if self._target is None else self._field(views, self._target)
@@ -125,7 +123,7 @@ class Shape:
         columns = self._arrays[objects].columns
         return Dictionaries(views[objects], columns, sizes, ids, labels if of.label else None, masks, of.boxes, canvas)
 
-    def _field(self, views: list[Array], i: int) -> Array | Packed:
+    def _field(self, views: list[Array], i: int) -> "Array | Packed":
         packed = self._arrays[i].packed
         return views[i] if packed is None else Packed(views[i], packed)
 
@@ -156,7 +154,7 @@ class Packed:
         rows = (row[4 : 4 + length].tobytes() for row, length in zip(self.array, lengths, strict=True))
         return [None if self.kind == "json" and not row else decode(row) for row in rows]
 
-    def copy(self) -> Packed:
+    def copy(self) -> "Packed":
         return Packed(self.array.copy(), self.kind)
 
 
@@ -180,7 +178,7 @@ class Arrays:
         more = (column for column in (self.indices, self.params) if column is not None)
         return (self.images, labels, *map(_values, self.fields), *more)
 
-    def copy(self) -> Arrays:
+    def copy(self) -> "Arrays":
         return Arrays(*(_copied(getattr(self, name)) for name in self.__slots__))
 
 
@@ -197,7 +195,7 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "__weakref__", "_ring", "_slot")
 
-    def __init__(self, ring: Ring, slot: int, interface: dict[str, Any]) -> None:
+    def __init__(self, ring: "Ring", slot: int, interface: dict[str, Any]) -> None:
         self._ring = ring  # and with it the mapping
         self._slot = slot
         self.__array_interface__ = interface

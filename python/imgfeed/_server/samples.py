@@ -1,7 +1,5 @@
 """A loader's data: as much of torch's Dataset as training scripts use."""
 
-from __future__ import annotations
-
 import importlib
 from functools import cached_property
 from typing import Any, NoReturn

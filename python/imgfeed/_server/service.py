@@ -1,7 +1,5 @@
 """The server that a loader is fed by, and the session open on it: waited for when it is not there yet, or is gone."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

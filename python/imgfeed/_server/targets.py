@@ -1,7 +1,5 @@
 """What follows the images: boxes with labels, and masks, as the second element of a batch."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +36,7 @@ class TargetFields:
         return [name for name in (self.objects, self.mask, self.image_id, "height", "width") if name is not None]
 
 
-def target_fields(served: SetInfo, options: Options) -> TargetFields | None:
+def target_fields(served: "SetInfo", options: "Options") -> TargetFields | None:
     """Return the target fields of a split for boxes= and target=, or None where labels and fields come as they are."""
     boxes, target = options.boxes, options.target
     of = {kind: next((f.name for f in served.fields if f.type == kind), None) for kind in ("objects", "mask")}
@@ -70,7 +68,7 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
-def second_of(served: SetInfo, options: Options) -> tuple[str | None, TargetFields | None]:
+def second_of(served: "SetInfo", options: "Options") -> tuple[str | None, TargetFields | None]:
     """Return the field that replaces the labels, and the fields that dictionaries are made of instead."""
     follow = target_fields(served, options)
     if follow is None or follow.objects is None:
@@ -114,14 +112,14 @@ class Dictionaries:
     def arrays(self) -> list[Array]:
         return [a for a in (self.objects, *self.sizes, self.ids, self.labels, self.masks) if a is not None]
 
-    def of(self, arrays: Iterable[Array]) -> Dictionaries:
+    def of(self, arrays: Iterable[Array]) -> "Dictionaries":
         """Return the same of other arrays, such as a sample's own."""
         objects, height, width, ids, *rest = arrays
         labels = None if self.labels is None else rest[0]
         masks = None if self.masks is None else rest[-1]
         return replace(self, objects=objects, sizes=(height, width), ids=ids, labels=labels, masks=masks)
 
-    def copy(self) -> Dictionaries:
+    def copy(self) -> "Dictionaries":
         return self.of([a.copy() for a in self.arrays()])
 
 

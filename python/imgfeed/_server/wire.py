@@ -1,7 +1,5 @@
 """The wire: length-prefixed JSON over a Unix stream socket, as docs/format/wire.md specifies it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

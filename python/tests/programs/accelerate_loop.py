@@ -1,7 +1,5 @@
 """A loop with Accelerate that notes each rank's samples and optimizer steps, and saves its state in an epoch, or loads it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

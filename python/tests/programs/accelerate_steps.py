@@ -1,7 +1,5 @@
 """Gradient accumulation with Accelerate, by torch's loader or by imgfeed's, that notes what Accelerate knows at each step."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

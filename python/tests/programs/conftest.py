@@ -1,7 +1,5 @@
 """Running a program of a framework on one process or two, and what a plain loop gives instead."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A loop with DistributedDataParallel as torch's tutorials have it, that notes which samples each rank has had."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A training with Ignite that notes which samples each rank has had; it saves its state in an epoch, or goes on from there."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A training with Keras that notes which samples it has had."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

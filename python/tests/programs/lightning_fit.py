@@ -1,7 +1,5 @@
 """A training with Lightning that notes which samples each rank has had."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -7,8 +7,6 @@ DATA stands for "{data}" in the arguments, OUT for "{out}".
 Where no CUDA device is, torchvision's reference, which knows no other on several processes, is given gloo and the processor.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -27,7 +25,7 @@ import imgfeed
 class Noting(imgfeed.DataLoader):
     """A loader that notes the epoch and the indices of every batch, and gives it without them."""
 
-    made: tuple[Noting, ...] = ()
+    made: tuple["Noting", ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, with_index=True, **kwargs)

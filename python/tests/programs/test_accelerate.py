@@ -1,7 +1,5 @@
 """Accelerate: one process and two, save_state and load_state in the middle of an epoch."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """examples/clip/train.py: learns which caption belongs to which image."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """examples/detr/train.py: D-FINE of transformers trains on boxes, with the last epoch's plain transform."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

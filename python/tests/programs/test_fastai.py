@@ -1,7 +1,5 @@
 """fastai's Learner: the samples of a plain loop, and a validation that counts each once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

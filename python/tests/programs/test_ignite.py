@@ -1,7 +1,5 @@
 """Ignite on two processes, and going on in the middle of an epoch from its own checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

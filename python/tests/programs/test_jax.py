@@ -1,7 +1,5 @@
 """JAX and Flax: batches without a copy through DLPack, for as long as JAX holds them, and the samples of a plain loop."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

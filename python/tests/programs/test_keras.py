@@ -1,7 +1,5 @@
 """Keras 3 on JAX and on torch: fit and evaluate in every epoch."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lightning: fit, validate, two ranks with gloo, and going on in the middle of an epoch from its own checkpoint."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

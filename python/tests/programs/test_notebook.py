@@ -1,7 +1,5 @@
 """A notebook's cell that is run twenty times, in a real kernel of Jupyter: no server is left over, and no memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 None is part of this repository or of a package. `make published` brings them, from GitHub or from Debian's sources.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Weights, repeats and torch's own samplers beside torch's and timm's classes: who gets what, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

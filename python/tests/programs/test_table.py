@@ -1,7 +1,5 @@
 """The table of programs in examples/README.md: of the releases that are pinned, each with a test that is there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

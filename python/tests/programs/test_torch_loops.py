@@ -1,7 +1,5 @@
 """Loops that know torch alone: DistributedDataParallel as in its tutorials, and what torchdata's StatefulDataLoader gives."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """imgfeed.check says which files torchcodec decodes to Pillow's pixels, and why others differ."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

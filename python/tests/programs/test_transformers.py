@@ -1,7 +1,5 @@
 """Hugging Face's Trainer on one process and two: the samples of a plain loop, after a checkpoint too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The tutorials, run from their text on small data."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

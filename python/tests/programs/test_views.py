@@ -1,7 +1,5 @@
 """examples/views/pretrain.py: every recipe starts, and goes on within an epoch with the same losses."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """A training with the Trainer of Hugging Face that notes which samples each rank has had."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

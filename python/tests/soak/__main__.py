@@ -1,7 +1,5 @@
 """Run a soak: ``python -m soak --minutes 60 --seed 1``. The exit status is 0 where nothing differs, grows or is left."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

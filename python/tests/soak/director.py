@@ -1,7 +1,5 @@
 """Starts servers and trainers, does to them what the events say, and undoes it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import heapq
@@ -314,7 +312,7 @@ class Director:
 
     # The run.
 
-    def run(self, seconds: float, measure: Callable[[Director], None]) -> float:
+    def run(self, seconds: float, measure: Callable[["Director"], None]) -> float:
         """Start all; once every trainer has a batch let things happen for so long; undo what is left, and end all in order.
 
         Return the seconds in which things happened.
@@ -351,7 +349,7 @@ class Director:
         while self._undo and self._begin + self._undo[0][0] <= time.monotonic():
             heapq.heappop(self._undo)[2]()
 
-    def _wait(self, until: float, measure: Callable[[Director], None]) -> None:
+    def _wait(self, until: float, measure: Callable[["Director"], None]) -> None:
         """Look after all until so many seconds from the beginning."""
         while True:
             self._undo_due()

@@ -1,7 +1,5 @@
 """What happens in a soak, and when: a function of the seed alone."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

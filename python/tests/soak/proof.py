@@ -1,7 +1,5 @@
 """What a soak must show: the plan in every book, flat resources, and nothing left behind."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

@@ -4,8 +4,6 @@ It notes the index of every sample with a hash of its pixels and label. What fol
 started again, as a training forgets what its last checkpoint does not hold.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """Models by name, with their weights, spread over the ranks."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import inspect

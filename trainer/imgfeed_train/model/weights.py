@@ -1,7 +1,5 @@
 """Weights from files: safetensors, torch's, or a checkpoint of this trainer."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from functools import partial
