@@ -97,19 +97,20 @@ def socket(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         server.terminate()
 
 
+def loaders(data: Any, **defaults: Any) -> Iterator[Callable[..., DataLoader]]:
+    """For a fixture: yield a function that makes loaders, and close them in the end."""
+    with contextlib.ExitStack() as made:
+
+        def make(batch_size: int = 8, data: Any = data, **options: Any) -> DataLoader:
+            return made.enter_context(DataLoader(data, batch_size, **{**defaults, **options}))
+
+        yield make
+
+
 @pytest.fixture
 def load(socket: str) -> Iterator[Callable[..., DataLoader]]:
     """Makes loaders of the common server that give numpy arrays and indices, and closes them."""
-    made: list[DataLoader] = []
-
-    def make(batch_size: int = 8, **options: Any) -> DataLoader:
-        options = {"framework": "numpy", "with_index": True, "transform": SMALL, **options}
-        made.append(DataLoader(socket, batch_size, **options))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    yield from loaders(socket, framework="numpy", with_index=True, transform=SMALL)
 
 
 @pytest.fixture
@@ -252,34 +253,27 @@ def script(code: str, *args: str, prefix: Sequence[str] = ()) -> subprocess.Pope
     )
 
 
-class Feeder:
+class Server:
     """A server on a socket that can be ended and started again."""
+
+    process: subprocess.Popen[bytes]  # once it was started
 
     def __init__(self, data: Path, socket: Path) -> None:
         self.data, self.socket = data, socket
         self.binary, self.threads, self.flags = find_binary(), 1, list[str]()
-        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [
-            self.binary,
-            "serve",
-            str(self.data),
-            "--socket",
-            str(self.socket),
-            "--threads",
-            str(self.threads),
-            "--log-level",
-            "error",
-            *self.flags,
-        ]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        command = [self.binary, "serve", str(self.data), "--socket", str(self.socket), "--threads", str(self.threads)]
+        self.process = subprocess.Popen([*command, "--log-level", "error", *self.flags], stdout=subprocess.DEVNULL)
         wait_for(lambda: answers(self.socket))
 
     def end(self, how: signal.Signals) -> None:
-        assert self.process is not None
         self.process.send_signal(how)
         self.process.wait()
+
+    def close(self) -> None:
+        if hasattr(self, "process"):
+            self.end(signal.SIGKILL)
 
 
 @pytest.fixture

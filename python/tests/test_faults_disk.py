@@ -14,7 +14,7 @@ from typing import Any
 
 import needs
 import pytest
-from conftest import RANDOM, SMALL, STANDSTILL, Feeder, halt, imgshard, seen
+from conftest import RANDOM, SMALL, STANDSTILL, Server, halt, imgshard, seen
 from faultfs import Disk, Fault
 from reliability import outcome
 
@@ -149,14 +149,14 @@ def test_a_disk_that_stops(shards: Path, pixels: Path, mounted: Callable[..., Di
 def test_a_disk_that_is_torn_out(shards: Path, mounted: Callable[..., Disk], tmp_path: Path) -> None:
     disk = mounted(shards)
     disk.fail(Fault("00000.imgshard", seconds=0.05))  # or all of the set could be in memory before it goes
-    feeder = Feeder(disk.path, tmp_path / "sock")
-    feeder.start()
-    with DataLoader(f"unix:{feeder.socket}", 4, **{**OPTIONS, "num_workers": 0}) as loader:
+    server = Server(disk.path, tmp_path / "sock")
+    server.start()
+    with DataLoader(f"unix:{server.socket}", 4, **{**OPTIONS, "num_workers": 0}) as loader:
 
         def mount_again() -> None:
             disk.end()
             mounted(shards)
-            subprocess.run([find_binary(), "reload", "--socket", str(feeder.socket)], check=True)
+            subprocess.run([find_binary(), "reload", "--socket", str(server.socket)], check=True)
 
         iteration = iter(loader)
         first = seen([next(iteration)])
@@ -167,7 +167,7 @@ def test_a_disk_that_is_torn_out(shards: Path, mounted: Callable[..., Disk], tmp
         mount_again()
         loader.load_state_dict(loader.state_dict())
         assert first + seen(loader) == plan(shards)
-    feeder.end(signal.SIGTERM)
+    server.end(signal.SIGTERM)
     said = "an error; after a new mount and a reload the epoch continues"
     # Which read is the first to fail is chance, and those under way are told something else than those that come later.
     read = re.sub(r"(?<=rank-)\d+|software caused connection abort|transport endpoint is not connected", "…", str(caught.value))
@@ -221,19 +221,19 @@ def test_a_shard_that_is_written_over(copy: Path, shards: Path) -> None:
 
 
 def test_a_set_that_is_repaired_under_its_server(copy: Path, shards: Path, tmp_path: Path) -> None:
-    feeder = Feeder(copy, tmp_path / "sock")
-    feeder.start()
+    server = Server(copy, tmp_path / "sock")
+    server.start()
     with (copy / FIRST).open("r+b") as f:
         f.seek(middle(copy / FIRST))
         f.write(bytes(64))
 
     def repair() -> None:
         imgshard("copy", shards, copy)
-        subprocess.run([find_binary(), "reload", "--socket", str(feeder.socket)], check=True)
+        subprocess.run([find_binary(), "reload", "--socket", str(server.socket)], check=True)
 
-    with DataLoader(f"unix:{feeder.socket}", 4, **{**OPTIONS, "num_workers": 0}) as loader:
+    with DataLoader(f"unix:{server.socket}", 4, **{**OPTIONS, "num_workers": 0}) as loader:
         got, _ = until_it_fails(loader, imgfeed.CorruptError, repair)
-    feeder.end(signal.SIGTERM)
+    server.end(signal.SIGTERM)
     assert got == plan(shards)
     assert files(copy) == files(shards)
     said = "after `imgshard copy` of a good set and `imgfeed reload` the epoch continues"

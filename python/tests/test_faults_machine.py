@@ -1,5 +1,6 @@
 """Machines that fail under a running server or client: a row of docs/reliability.md for each way."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, STANDSTILL, Feeder, alive, halt, script, seen, wait_for
+from conftest import PATIENCE, RANDOM, STANDSTILL, Server, alive, halt, script, seen, wait_for
 from reliability import outcome
 
 import imgfeed
@@ -29,13 +30,10 @@ Seen = list[tuple[int, str]]
 
 
 @pytest.fixture
-def feeder(shards: Path, tmp_path: Path) -> Iterator[Feeder]:
-    made = Feeder(shards, tmp_path / "run" / "sock")
-    made.start()
-    yield made
-    if made.process is not None and made.process.poll() is None:
-        made.process.kill()
-        made.process.wait()
+def server(shards: Path, tmp_path: Path) -> Iterator[Server]:
+    with contextlib.closing(Server(shards, tmp_path / "run" / "sock")) as made:
+        made.start()
+        yield made
 
 
 def plan(data: Path, **options: Any) -> Seen:
@@ -45,25 +43,25 @@ def plan(data: Path, **options: Any) -> Seen:
 
 
 @pytest.mark.parametrize("what", ["socket", "folder"])
-def test_a_socket_that_vanishes(feeder: Feeder, shards: Path, tmp_path: Path, what: str) -> None:
-    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
+def test_a_socket_that_vanishes(server: Server, shards: Path, tmp_path: Path, what: str) -> None:
+    with DataLoader(f"unix:{server.socket}", 4, **OPTIONS) as loader:
         iteration = iter(loader)
         got = seen([next(iteration)])
         if what == "socket":
-            feeder.socket.unlink()
+            server.socket.unlink()
         else:
-            feeder.socket.parent.rename(tmp_path / "gone")
+            server.socket.parent.rename(tmp_path / "gone")
         got += seen(iteration)
         assert loader.stats()["reconnects"] == 0
     assert got == plan(shards)
     with pytest.raises(imgfeed.ServerError, match="is a server running there") as error:
-        DataLoader(f"unix:{feeder.socket}", 4, reconnect=0, **OPTIONS)
-    feeder.end(signal.SIGTERM)
-    feeder.start()
-    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as later:
+        DataLoader(f"unix:{server.socket}", 4, reconnect=0, **OPTIONS)
+    server.end(signal.SIGTERM)
+    server.start()
+    with DataLoader(f"unix:{server.socket}", 4, **OPTIONS) as later:
         assert seen(later) == got
     said = "open sessions continue with the same batches; new clients get an error until a server is started again"
-    outcome("the socket is deleted, or its folder with it", said, str(error.value).replace(str(feeder.socket), "SOCKET"))
+    outcome("the socket is deleted, or its folder with it", said, str(error.value).replace(str(server.socket), "SOCKET"))
 
 
 def own_pid(loader: DataLoader) -> int:
@@ -92,23 +90,21 @@ def little_memory() -> Iterator[Path]:
     assert there, "a control group without a limit of memory"
 
 
-def test_a_server_that_takes_too_much_memory(shards: Path, feeder: Feeder, little_memory: Path) -> None:
+def test_a_server_that_takes_too_much_memory(shards: Path, server: Server, little_memory: Path) -> None:
     """What the server has by then is not the group's: what it takes from then on is."""
-    assert feeder.process is not None
     kills: list[int] = []
 
     def start_the_next() -> None:
-        assert feeder.process is not None
-        kills.append(feeder.process.wait())
-        feeder.start()
+        kills.append(server.process.wait())
+        server.start()
 
     starts = threading.Thread(target=start_the_next)
     starts.start()
-    for data in (str(shards), f"unix:{feeder.socket}"):
+    for data in (str(shards), f"unix:{server.socket}"):
         with DataLoader(data, 4, **OPTIONS) as loader:
             iteration = iter(loader)
             got = seen([next(iteration)])
-            little_memory.write_text(str(own_pid(loader) if loader._service.server else feeder.process.pid))
+            little_memory.write_text(str(own_pid(loader) if loader._service.server else server.process.pid))
             assert got + seen(iteration) == plan(shards)
             assert loader.stats()["reconnects"] == 1
     starts.join()
@@ -128,8 +124,23 @@ def test_a_server_that_stands_still(shards: Path) -> None:
     outcome("a server is stopped (SIGSTOP), for less than 30 s", "batches wait for it, and stay the same")
 
 
+def goes_on_after_a_halt(
+    loader: DataLoader, server: Server, impatient: Callable[[], None], remedy: Callable[[], None], want: Seen
+) -> None:
+    """Stop a server in the middle of an epoch, and have a thread end that: the loader reconnects, and gives what it should."""
+    iteration = iter(loader)
+    got = seen([next(iteration)])
+    halt(server.process.pid)
+    impatient()
+    thread = threading.Thread(target=remedy)
+    thread.start()
+    assert got + seen(iteration) == want
+    thread.join()
+    assert loader.stats()["reconnects"] == 1
+
+
 def test_a_server_that_stands_still_for_long(
-    shards: Path, feeder: Feeder, impatient: Callable[[], None], caplog: pytest.LogCaptureFixture
+    shards: Path, server: Server, impatient: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
         pid, iteration = own_pid(loader), iter(loader)
@@ -142,20 +153,11 @@ def test_a_server_that_stands_still_for_long(
 
     def replace() -> None:
         wait_for(lambda: "waiting up to" in caplog.text)
-        feeder.end(signal.SIGKILL)
-        feeder.start()
+        server.end(signal.SIGKILL)
+        server.start()
 
-    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
-        assert feeder.process is not None
-        iteration = iter(loader)
-        got = seen([next(iteration)])
-        halt(feeder.process.pid)
-        impatient()
-        replaces = threading.Thread(target=replace)
-        replaces.start()
-        assert got + seen(iteration) == plan(shards)
-        replaces.join()
-        assert loader.stats()["reconnects"] == 1
+    with DataLoader(f"unix:{server.socket}", 4, **OPTIONS) as loader:
+        goes_on_after_a_halt(loader, server, impatient, replace, plan(shards))
     said = "the same batches: a loader's own server is killed and restarted; it waits for a shared one, or for its successor"
     lost = [record.message for record in caplog.records if "waiting up to" in record.message]
     outcome("a server is stopped for longer", said, lost[0])
@@ -163,7 +165,7 @@ def test_a_server_that_stands_still_for_long(
 
 def test_a_clock_that_jumps(
     shards: Path,
-    feeder: Feeder,
+    server: Server,
     impatient: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -175,20 +177,11 @@ def test_a_clock_that_jumps(
 
     def go_on() -> None:
         wait_for(lambda: "waiting up to" in caplog.text)
-        feeder.process.send_signal(signal.SIGCONT)  # type: ignore[union-attr]
+        server.process.send_signal(signal.SIGCONT)
 
-    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
-        assert feeder.process is not None
-        iteration = iter(loader)
-        got = seen([next(iteration)])
-        halt(feeder.process.pid)
-        impatient()
-        goes_on = threading.Thread(target=go_on)
-        goes_on.start()
-        assert got + seen(iteration) == plan(shards)
-        goes_on.join()
+    with DataLoader(f"unix:{server.socket}", 4, **OPTIONS) as loader:
+        goes_on_after_a_halt(loader, server, impatient, go_on, plan(shards))
         stats = loader.stats()
-        assert stats["reconnects"] == 1
         assert 0.5 < stats["epoch"]["waited"] <= stats["epoch"]["seconds"] < time.monotonic() - begin
     said = "the same batches: waits, timeouts and rates use the monotonic clock"
     outcome("the clock of a client's machine jumps a year, forth and back", said)
@@ -207,12 +200,12 @@ with DataLoader(sys.argv[1], 4, **OPTIONS) as loader:
 """
 
 
-def test_a_client_that_stands_still(shards: Path, feeder: Feeder) -> None:
-    process = script(STOPS, f"unix:{feeder.socket}")
+def test_a_client_that_stands_still(shards: Path, server: Server) -> None:
+    process = script(STOPS, f"unix:{server.socket}")
     wait_for(lambda: Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
     stopped = time.monotonic()
     expected = plan(shards)
-    with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
+    with DataLoader(f"unix:{server.socket}", 4, **OPTIONS) as loader:
         assert seen(loader) == expected
     time.sleep(max(0.0, stopped + STANDSTILL - time.monotonic()))
     process.send_signal(signal.SIGCONT)

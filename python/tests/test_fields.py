@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, imgshard, listed
+from conftest import SMALL, imgshard, listed, loaders
 
 import imgfeed
 from imgfeed import DataLoader
@@ -67,16 +67,7 @@ def packed(source: tuple[Path, Values], tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(params=["shm", "socket"])
 def load(request: pytest.FixtureRequest, packed: Path) -> Iterator[Any]:
     """Makes loaders of numpy arrays, on both transports, and closes them."""
-    made: list[DataLoader] = []
-
-    def make(batch_size: int = 8, **options: Any) -> DataLoader:
-        options = {"framework": "numpy", "transform": SMALL, "transport": request.param, **options}
-        made.append(DataLoader(packed, batch_size, **options))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    yield from loaders(packed, framework="numpy", transform=SMALL, transport=request.param)
 
 
 def equal(got: Any, want: Any) -> bool:

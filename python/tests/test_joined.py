@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL, Feeder, imgshard, indices, seen
+from conftest import RANDOM, SAMPLES, SMALL, Server, imgshard, indices, seen
 
 from imgfeed import DataLoader, MissingError, ServerError, StateError
 
@@ -132,20 +132,19 @@ def test_weights_change_with_the_epoch_and_in_a_checkpoint(shards: Path, other: 
 
 
 def test_a_server_joins_sets_for_all_its_clients(shards: Path, other: Path, tmp_path: Path) -> None:
-    feeder = Feeder(shards, tmp_path / "sock")
-    feeder.flags = [str(other)]
-    feeder.start()
+    server = Server(shards, tmp_path / "sock")
+    server.flags = [str(other)]
+    server.start()
     try:
         with (
             DataLoader(f"unix:{tmp_path / 'sock'}", 6, **{**OPTIONS, "num_workers": 0}, mix=(3, 1)) as loader,
             mixed(shards, other) as own,
         ):
             assert seen(loader) == seen(own)
-            assert feeder.process is not None
-            subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([server.binary, "reload", "--socket", server.socket], check=True, stdout=subprocess.DEVNULL)
             assert seen(loader) == seen(own)
     finally:
-        feeder.end(signal.SIGTERM)
+        server.end(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

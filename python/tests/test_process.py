@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, halt, indices, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, Server, alive, halt, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
@@ -148,13 +148,12 @@ def test_own_server_ends_where_its_owner_becomes_another_program(shards: Path) -
 
 def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None:
     """The server is held, so that no batch comes: of a server of others, closing is all that can end the wait."""
-    feeder = Feeder(shards, tmp_path / "sock")
-    feeder.start()
-    assert feeder.process is not None
-    loader = DataLoader(f"unix:{feeder.socket}", 4, framework="numpy", transform=SMALL, slots=1)
+    server = Server(shards, tmp_path / "sock")
+    server.start()
+    loader = DataLoader(f"unix:{server.socket}", 4, framework="numpy", transform=SMALL, slots=1)
     iteration = iter(loader)
     held = next(iteration)
-    halt(feeder.process.pid)
+    halt(server.process.pid)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(list, iteration)
         (thread,) = pool._threads
@@ -162,8 +161,8 @@ def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None
         loader.close()
         with pytest.raises(imgfeed.ServerError, match=r"the loader was closed during this iteration$"):
             waits.result(PATIENCE)
-    feeder.process.send_signal(signal.SIGCONT)
-    feeder.end(signal.SIGTERM)
+    server.process.send_signal(signal.SIGCONT)
+    server.end(signal.SIGTERM)
     assert held[0].any()
 
 

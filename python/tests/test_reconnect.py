@@ -1,5 +1,6 @@
 """A server that ends or hangs under an epoch: what comes is the plan, by index and by pixels, nothing twice or missing."""
 
+import contextlib
 import gc
 import logging
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, SAMPLES, Feeder, alive, copied, halt, imgshard, indices, same, seen, wait_for
+from conftest import PATIENCE, RANDOM, SAMPLES, Server, alive, copied, halt, imgshard, indices, same, seen, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, LostError, ServerError, StateError
@@ -25,12 +26,9 @@ OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform"
 
 
 @pytest.fixture
-def feeder(shards: Path, tmp_path: Path) -> Iterator[Feeder]:
-    made = Feeder(shards, tmp_path / "sock")
-    yield made
-    if made.process is not None and made.process.poll() is None:
-        made.process.kill()
-        made.process.wait()
+def server(shards: Path, tmp_path: Path) -> Iterator[Server]:
+    with contextlib.closing(Server(shards, tmp_path / "sock")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -112,12 +110,11 @@ def test_a_server_that_dies_between_two_epochs(shards: Path, plan: Callable[...,
 
 @pytest.mark.parametrize("ranks", [1, 8])
 def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
-    feeder: Feeder, plan: Callable[..., Any], tmp_path: Path, ranks: int
+    server: Server, plan: Callable[..., Any], tmp_path: Path, ranks: int
 ) -> None:
     """All ranks iterate while a script ends the server, in one way or the other, and another binary takes its socket."""
-    releases = [feeder.binary, shutil.copy(feeder.binary, tmp_path / "imgfeed-next")]
-    feeder.start()
-    assert feeder.process is not None
+    releases = [server.binary, shutil.copy(server.binary, tmp_path / "imgfeed-next")]
+    server.start()
     chance, enough, ends = random.Random(ranks), threading.Event(), 0
     got: dict[int, list[list[tuple[int, str]]]] = {rank: [] for rank in range(ranks)}
     begun: set[int] = set()
@@ -126,7 +123,7 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
 
     def iterate(rank: int) -> None:
         try:
-            with DataLoader(f"unix:{feeder.socket}", 2, rank=rank, world=ranks, slots=2, **OPTIONS) as loader:
+            with DataLoader(f"unix:{server.socket}", 2, rank=rank, world=ranks, slots=2, **OPTIONS) as loader:
                 while not enough.is_set():
                     got[rank].append(seen(loader))
                     begun.add(rank)
@@ -140,14 +137,14 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
     wait_for(lambda: len(begun) == ranks)
     while ends < 5:
         time.sleep(chance.uniform(0.0, 0.1))
-        halt(feeder.process.pid)
+        halt(server.process.pid)
         time.sleep(0.02)
-        feeder.process.send_signal(signal.SIGCONT)
-        subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
-        feeder.end(chance.choice([signal.SIGKILL, signal.SIGTERM]))
+        server.process.send_signal(signal.SIGCONT)
+        subprocess.run([server.binary, "reload", "--socket", server.socket], check=True, stdout=subprocess.DEVNULL)
+        server.end(chance.choice([signal.SIGKILL, signal.SIGTERM]))
         ends += 1
-        feeder.binary, feeder.threads = str(releases[ends % 2]), 1 + ends % 2
-        feeder.start()
+        server.binary, server.threads = str(releases[ends % 2]), 1 + ends % 2
+        server.start()
     enough.set()
     for thread in threads:
         thread.join(PATIENCE)
@@ -158,73 +155,73 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
 
 
 @pytest.mark.parametrize("ranks", [1, 8])
-def test_clients_may_start_before_their_server(feeder: Feeder, caplog: pytest.LogCaptureFixture, ranks: int) -> None:
+def test_clients_may_start_before_their_server(server: Server, caplog: pytest.LogCaptureFixture, ranks: int) -> None:
     got: list[int] = []
 
     def iterate(rank: int) -> None:
-        with DataLoader(f"unix:{feeder.socket}", 8, rank=rank, world=ranks, even_batches=False, slots=2, **OPTIONS) as loader:
+        with DataLoader(f"unix:{server.socket}", 8, rank=rank, world=ranks, even_batches=False, slots=2, **OPTIONS) as loader:
             got.extend(indices(loader))
 
     threads = [threading.Thread(target=iterate, args=(rank,), daemon=True) for rank in range(ranks)]
     for thread in threads:
         thread.start()
     wait_for(lambda: caplog.text.count("is a server running there?; waiting up to 120 s") == ranks)
-    feeder.start()
+    server.start()
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(got) == list(range(SAMPLES))
     assert caplog.text.count("waiting up to") == ranks
 
 
-def test_a_server_that_never_comes(feeder: Feeder) -> None:
+def test_a_server_that_never_comes(server: Server) -> None:
     with pytest.raises(LostError, match=r"is a server running there\? \(waited \d+ s\)"):
-        DataLoader(f"unix:{feeder.socket}", 8, reconnect=0.2, **OPTIONS)
-    feeder.start()
-    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, reconnect=0.2, **OPTIONS) as loader:
+        DataLoader(f"unix:{server.socket}", 8, reconnect=0.2, **OPTIONS)
+    server.start()
+    with DataLoader(f"unix:{server.socket}", 4, slots=1, reconnect=0.2, **OPTIONS) as loader:
         iteration = iter(loader)
         next(iteration)
-        feeder.end(signal.SIGTERM)
+        server.end(signal.SIGTERM)
         with pytest.raises(LostError, match=r"\(waited "):
             list(iteration)
         state = loader.state_dict()
-        feeder.start()
+        server.start()
         loader.load_state_dict(state)
         assert len(indices(loader)) == SAMPLES - state["consumed"]
 
 
-def test_a_timeout_while_the_server_is_away(feeder: Feeder, plan: Callable[..., Any]) -> None:
-    feeder.start()
-    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as loader:
+def test_a_timeout_while_the_server_is_away(server: Server, plan: Callable[..., Any]) -> None:
+    server.start()
+    with DataLoader(f"unix:{server.socket}", 4, slots=1, **OPTIONS) as loader:
         iteration = iter(loader)
         got = seen([next(iteration)])
-        feeder.end(signal.SIGKILL)
+        server.end(signal.SIGKILL)
         iteration.timeout = 0.1
         for _ in range(2):
             with pytest.raises(imgfeed.TimeoutError, match="no batch came in time"):
                 while True:
                     got += seen([next(iteration)])
         iteration.timeout = 0
-        feeder.start()
+        server.start()
         assert [got + seen(iteration)] == plan(range(1), 4)
 
 
-def test_a_client_that_outlives_many_servers_keeps_nothing_of_them(feeder: Feeder) -> None:
+def test_a_client_that_outlives_many_servers_keeps_nothing_of_them(server: Server) -> None:
     """Its descriptors stay as many: a lost ring goes with its last batch, although the log's records are kept."""
 
     def epoch() -> int:
         batches = iter(loader)
         batch = next(batches)
-        feeder.end(signal.SIGKILL)
-        feeder.start()
+        server.end(signal.SIGKILL)
+        server.start()
         del batch  # its slot goes back to a server that is gone
         for _ in batches:
             pass
         return len(os.listdir("/proc/self/fd"))
 
-    feeder.start()
+    server.start()
     gc.disable()  # it may not come by for hours
     try:
-        with DataLoader(f"unix:{feeder.socket}", 8, **OPTIONS, slots=3) as loader:
+        with DataLoader(f"unix:{server.socket}", 8, **OPTIONS, slots=3) as loader:
             counts = [epoch() for _ in range(6)]
             assert loader.stats()["reconnects"] == 6
             assert counts[-1] <= counts[0], counts
@@ -232,24 +229,24 @@ def test_a_client_that_outlives_many_servers_keeps_nothing_of_them(feeder: Feede
         gc.enable()
 
 
-def test_closing_wakes_a_thread_that_waits_for_a_server(feeder: Feeder, caplog: pytest.LogCaptureFixture) -> None:
-    feeder.start()
-    loader = DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS)
+def test_closing_wakes_a_thread_that_waits_for_a_server(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.start()
+    loader = DataLoader(f"unix:{server.socket}", 4, slots=1, **OPTIONS)
     iteration = iter(loader)
     next(iteration)
-    feeder.end(signal.SIGKILL)
+    server.end(signal.SIGKILL)
     threading.Thread(target=lambda: (wait_for(lambda: "waiting up to" in caplog.text), loader.close())).start()
     with pytest.raises(ServerError, match="closed while another thread waited for the server"):
         list(iteration)
 
 
-def test_the_server_says_the_rank(feeder: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_says_the_rank(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that nothing tells its rank takes that of ``imgfeed serve SET --rank 1 --world 2``."""
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    feeder.flags = ["--rank", "1", "--world", "2"]
-    feeder.start()
-    address, options = f"unix:{feeder.socket}", {"with_index": True, "framework": "numpy", "slots": 1}
+    server.flags = ["--rank", "1", "--world", "2"]
+    server.start()
+    address, options = f"unix:{server.socket}", {"with_index": True, "framework": "numpy", "slots": 1}
     with DataLoader(address, 4, rank=1, world=2, **options) as told, DataLoader(address, 4, **options) as loader:
         assert (loader.rank, loader.world) == (1, 2)
         assert repr(loader).endswith("rank=1, world=2)")
@@ -261,12 +258,12 @@ def test_the_server_says_the_rank(feeder: Feeder, monkeypatch: pytest.MonkeyPatc
         assert sorted(indices(other)) == list(range(SAMPLES))
     with DataLoader(address, 4, **options) as loader:
         next(iter(loader))
-        feeder.end(signal.SIGTERM)
-        feeder.start()
+        server.end(signal.SIGTERM)
+        server.start()
         assert len(indices(loader)) == -(-SAMPLES // 2)
-        feeder.end(signal.SIGTERM)
-        feeder.flags = ["--rank", "0", "--world", "2"]
-        feeder.start()
+        server.end(signal.SIGTERM)
+        server.flags = ["--rank", "0", "--world", "2"]
+        server.start()
         with pytest.raises(ServerError, match="serves rank 0 of 2 now, and served another one"):
             list(loader)
     monkeypatch.setenv("RANK", "1")
@@ -283,23 +280,23 @@ def test_the_server_says_the_rank(feeder: Feeder, monkeypatch: pytest.MonkeyPatc
         ("pixels", "its .* are stored as pixels"),
     ],
 )
-def test_other_data_is_refused(feeder: Feeder, tmp_path: Path, other: str, why: str) -> None:
+def test_other_data_is_refused(server: Server, tmp_path: Path, other: str, why: str) -> None:
     for name, seed, samples in (("one", "1", "9"), ("two", "2", "9"), ("more", "1", "10")):
         imgshard("synth", tmp_path / name, "--classes", "2", "--train", samples, "--val", "0", "--size", "40", "--seed", seed)
         imgshard("build", tmp_path / name / "train", "-o", tmp_path / f"{name}-shards")
     imgshard("repack", tmp_path / "one-shards", "-o", tmp_path / "pixels", "--resize", "40")
-    feeder.data = tmp_path / "one-shards"
-    feeder.start()
-    with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as loader:
+    server.data = tmp_path / "one-shards"
+    server.start()
+    with DataLoader(f"unix:{server.socket}", 4, slots=1, **OPTIONS) as loader:
         state = loader.state_dict()
         iteration = iter(loader)
         next(iteration)
-        feeder.end(signal.SIGTERM)
-        feeder.data = tmp_path / other
-        feeder.start()
+        server.end(signal.SIGTERM)
+        server.data = tmp_path / other
+        server.start()
         with pytest.raises(ServerError, match=f"other data .*{why}"):
             list(iteration)
-        with DataLoader(f"unix:{feeder.socket}", 4, slots=1, **OPTIONS) as changed:
+        with DataLoader(f"unix:{server.socket}", 4, slots=1, **OPTIONS) as changed:
             assert (changed.dataset.fingerprint == loader.dataset.fingerprint) == (other != "more-shards")
             if other == "pixels":  # a checkpoint goes on with another encoding
                 changed.load_state_dict(state)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL, Feeder, installed_resampler
+from conftest import RANDOM, SAMPLES, SMALL, Server, installed_resampler
 
 from imgfeed import CorruptError, DataLoader, reference
 from imgfeed.records import Records
@@ -88,23 +88,23 @@ def test_records_of_what_stands_in_for_bad_samples(damaged: Path, on_error: str)
 
 
 def test_records_outlast_their_epoch_and_their_server(shards: Path, tmp_path: Path) -> None:
-    feeder = Feeder(shards, tmp_path / "sock")
-    feeder.start()
+    server = Server(shards, tmp_path / "sock")
+    server.start()
     options: dict[str, Any] = {"transform": RANDOM, "shuffle": True, "framework": "numpy", "with_index": True}
-    with DataLoader(f"unix:{feeder.socket}", 8, with_params="records", reconnect=10, **options) as loader:
+    with DataLoader(f"unix:{server.socket}", 8, with_params="records", reconnect=10, **options) as loader:
         *_, index, first = next(iter(loader))
         running = iter(loader)
         *_, earlier, second = next(running)
-        feeder.end(signal.SIGKILL)
-        feeder.start()
+        server.end(signal.SIGKILL)
+        server.start()
         assert first[0] == loader.records(index[:1], 0)[0] and loader.stats()["reconnects"] == 1
         [*rest] = running
         assert len(rest) == len(loader) - 1, "the epoch goes on after a question has met the loss"
         *_, later, last = next(iter(loader))
-        feeder.end(signal.SIGTERM)
-        feeder.start()
+        server.end(signal.SIGTERM)
+        server.start()
         assert list(second) == loader.records(earlier, 1) and list(last) == loader.records(later, 2)
-    feeder.end(signal.SIGTERM)
+    server.end(signal.SIGTERM)
 
 
 def test_a_batchs_records_are_asked_for_once_and_when_they_are_looked_at(load: Load) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import installed_resampler
+from conftest import installed_resampler, loaders
 from shard_writer import CLASSES, FIELDS, stored, with_fields
 
 import imgfeed
@@ -70,16 +70,7 @@ def masked(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def load(both: Path) -> Iterator[Callable[..., DataLoader]]:
     """Makes loaders of numpy arrays with boxes and indices, and closes them."""
-    made: list[DataLoader] = []
-
-    def make(batch_size: int = 8, data: Any = both, **options: Any) -> DataLoader:
-        options = {"framework": "numpy", "with_index": True, "transform": FLIP, "boxes": "xyxy", "num_workers": 1, **options}
-        made.append(DataLoader(data, batch_size, **options))
-        return made[-1]
-
-    yield make
-    for loader in made:
-        loader.close()
+    yield from loaders(both, framework="numpy", with_index=True, transform=FLIP, boxes="xyxy", num_workers=1)
 
 
 #: The results of flipped, by index: all sets of this module have the same samples.

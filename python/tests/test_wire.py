@@ -85,6 +85,15 @@ def served(script: Callable[[Fake], None]) -> Iterator[Session]:
         raise failed[0]
 
 
+@contextlib.contextmanager
+def started(script: Callable[[Fake], None]) -> Iterator[Session]:
+    """Run script against a session that has begun an epoch."""
+    with served(script) as session:
+        session.open({})
+        session.start(0, 0)
+        yield session
+
+
 def example(*marks: str) -> list[str]:
     """Return the document's first example that holds all marks."""
     blocks = re.findall(r"```wire\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -191,11 +200,8 @@ def test_a_batch_outside_the_ring_is_refused(change: dict[str, int]) -> None:
         begun(fake)
         fake.send({"type": "batch", "generation": 1, "batch": 0, "count": 1, "slot": 0, "consumed": 1, **change})
 
-    with served(script) as session:
-        session.open({})
-        session.start(0, 0)
-        with pytest.raises(ProtocolError):
-            session.next()
+    with started(script) as session, pytest.raises(ProtocolError):
+        session.next()
 
 
 def test_batches_of_an_older_epoch_are_given_back() -> None:
@@ -209,9 +215,7 @@ def test_batches_of_an_older_epoch_are_given_back() -> None:
         fake.await_release(1)
         fake.send({"type": "end", "generation": 2, "epoch": 1})
 
-    with served(script) as session:
-        session.open({})
-        session.start(0, 0)
+    with started(script) as session:
         session.start(1, 0)
         assert session.next() is None
 
@@ -230,9 +234,7 @@ def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPa
         assert fake.read() == {"type": "stats"}
         late.wait(PATIENCE)
 
-    with served(script) as session:
-        session.open({})
-        session.start(0, 0)
+    with started(script) as session:
         with pytest.raises(TimeoutError):
             session.next(0.25, watch=True)
         assert session.key(7) == "seven"
@@ -322,9 +324,7 @@ def test_a_message_may_come_in_pieces_and_late() -> None:
         go_on.wait(PATIENCE)
         fake.sock.sendall(data[-3:])
 
-    with served(script) as session:
-        session.open({})
-        session.start(0, 0)
+    with started(script) as session:
         with pytest.raises(TimeoutError):
             session.next(timeout=0.05)
         go_on.set()
