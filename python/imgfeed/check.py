@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._arguments.arguments import Options
+from ._arguments.torchsets import ORIENTATION
 from ._server.targets import TargetFields, target_fields
 from .errors import ImgfeedError
 from .loader import DataLoader
@@ -29,10 +30,8 @@ from .replay import reference
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
 _NAMED = 5  # differing samples in the report
-_ORIENTATION = 0x0112  # EXIF's tag
-_ROUNDED = (
-    1e-3  # of the values of a view that torchvision's own blur may round to the next level, and of a mapped mask's labels
-)
+#: The share of a view's values that torchvision's own blur may round to the next level, and of a mapped mask's labels.
+_ROUNDED = 1e-3
 _MAPPED = 1e-4  # pixels by which boxes may differ after a rotation or an affine map: see docs/targets.md
 
 
@@ -154,7 +153,7 @@ def _apart(torchcodec: Callable[..., Any], file: bytes, image: Any) -> str:
     first = pixels[0] if pixels.ndim == 4 else pixels  # of an animation
     if np.array_equal(first.transpose(1, 2, 0), np.asarray(image)):
         return ""
-    turned = image.getexif().get(_ORIENTATION, 1) != 1
+    turned = image.getexif().get(ORIENTATION, 1) != 1
     return "torchcodec turns it as its EXIF orientation says" if turned else "torchcodec gives other pixels"
 
 

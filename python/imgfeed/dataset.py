@@ -65,7 +65,6 @@ class Dataset(Samples):
         )
 
     def __repr__(self) -> str:
-        """Return where it comes from, and how large it is."""
         return f"imgfeed.Dataset({self.source!r}, split={self.split!r}): {len(self)} samples"
 
     def close(self) -> None:
@@ -77,7 +76,6 @@ class Dataset(Samples):
         return {name: getattr(self, name) for name in ("source", "split", "transform", "target_transform")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open the set again."""
         split = state.pop("split")
         self.__dict__.update(state)
         self._open(split)

@@ -18,7 +18,7 @@ from ._server import wire
 from ._server.launcher import find_binary
 
 WORLD = 2
-SHEET_COLUMNS, SHEET_ROWS = 8, 4
+SHEET, SHEET_COLUMNS, SHEET_ROWS = "contact-sheet.png", 8, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
             finally:
                 server.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
     report(results)
-    print(f"What a model sees: {sheet_path(args)}")
+    print(f"What a model sees: {args.out / SHEET}")
 
 
 def pack(args: argparse.Namespace) -> Path:
@@ -128,22 +128,11 @@ def consume(args: argparse.Namespace) -> None:
             first = time.time()
             shown = images, labels  # a batch in use stays as it is
         images_got += len(images)
-    result = {
-        "rank": loader.rank,
-        "split": loader.dataset.split,
-        "images": images_got,
-        "begun": begun,
-        "first": first,
-        "ended": time.time(),
-    }
+    result = {"rank": loader.rank, "split": loader.dataset.split, "images": images_got}
+    result |= {"begun": begun, "first": first, "ended": time.time()}
     if loader.rank == 0 and shown is not None:
-        contact_sheet(*shown, loader.dataset.classes, sheet_path(args))
+        contact_sheet(*shown, loader.dataset.classes, args.out / SHEET)
     print(json.dumps(result))
-
-
-def sheet_path(args: argparse.Namespace) -> Path:
-    """Return where the contact sheet goes."""
-    return Path(args.out) / "contact-sheet.png"
 
 
 def contact_sheet(images: Any, labels: Any, classes: Sequence[str], path: Path) -> None:

@@ -63,7 +63,6 @@ class Gpu:
     """The operations that the checks need from a device."""
 
     def __init__(self, torch: Any, device: Any) -> None:
-        """Take a torch.device of type cuda."""
         self.torch = torch
         self.device = device
 
@@ -74,12 +73,8 @@ class Gpu:
         return [("GPU", f"{properties.name}, {memory}"), ("driver", _driver()), ("CUDA of torch", str(self.torch.version.cuda))]
 
     def send(self, tensor: Any) -> Any:
-        """Begin the copy of a tensor, and return it as it will be on the device."""
+        """Begin the copy of a tensor or network, and return it as it will be on the device."""
         return tensor.to(self.device, non_blocking=True)
-
-    def move(self, network: Any) -> Any:
-        """Return a network on the device."""
-        return network.to(self.device)
 
     def wait(self) -> None:
         """Wait for all that was begun there."""
@@ -101,7 +96,6 @@ class Gpu:
 
 
 def _time(text: str) -> float:
-    """Return the value of --seconds."""
     try:
         seconds = parse_seconds(text)
     except ValueError:
@@ -280,7 +274,7 @@ def rates(gpu: Gpu, loader: DataLoader, batches: Iterator[Any], seconds: float, 
     """Train a small network on the loader's batches, and on one that is already on the GPU."""
     torch, size = gpu.torch, loader.batch_size
     name, network = _network(torch)
-    network = gpu.move(network)
+    network = gpu.send(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
     classes = max(2, len(loader.dataset.classes))
 

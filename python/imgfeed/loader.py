@@ -286,7 +286,6 @@ class DataLoader:
         return self._selection.batches(left, self.rank, self.world) if start.epoch == epoch and start.consumed else 0
 
     def __repr__(self) -> str:
-        """Return data, split, batch size, transform, rank and world."""
         o = self._options
         given = {epoch: of if isinstance(of, str) else of.views or of.operations for epoch, of in o.transforms.items()}
         transform = given if len(given) > 1 else given[0]
@@ -419,11 +418,9 @@ class DataLoader:
         self._service.close()
 
     def __enter__(self) -> "DataLoader":
-        """Return the loader itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the loader."""
         self.close()
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -65,7 +65,6 @@ class Records:
             yield from self[first : first + _AT_ONCE]
 
     def __repr__(self) -> str:
-        """Describe the batch, without requesting a record."""
         return f"<records of {len(self)} samples, epoch {self._epoch}, view {self._view}>"
 
     def __reduce__(self) -> tuple[Any, ...]:

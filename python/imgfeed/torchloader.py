@@ -59,7 +59,11 @@ def from_torch(
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
         raise TypeError(f"imgfeed: from_torch: want a torch.utils.data.DataLoader, and this is {kind_of(loader)}")
-    _check_changes(changes)
+    for name in changes:
+        if name in _THEIRS:
+            raise refused(f"torch's loader says {name}= itself: make it with the samples and the order wanted")
+        if name not in ARGUMENTS:
+            raise TypeError(f"imgfeed: from_torch: neither it nor DataLoader has an argument {name!r}")
     if isinstance(loader.dataset, data.IterableDataset):
         raise refused(
             "the dataset is an iterable one, whose samples can't be told apart: load it whole "
@@ -128,14 +132,6 @@ def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
     return dataset, rows
 
 
-def _check_changes(changes: dict[str, Any]) -> None:
-    for name in changes:
-        if name in _THEIRS:
-            raise refused(f"torch's loader says {name}= itself: make it with the samples and the order wanted")
-        if name not in ARGUMENTS:
-            raise TypeError(f"imgfeed: from_torch: neither it nor DataLoader has an argument {name!r}")
-
-
 def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
     """Return the arguments of a loader of torch as imgfeed's; indices are still those of torch's dataset."""
     batches = loader.batch_sampler
@@ -171,7 +167,10 @@ def _order(data: Any, batches: Any, samples: int, same_order: bool) -> dict[str,
     if distributed is not None and isinstance(sampler, distributed.DistributedSampler):
         ranks = {"rank": int(sampler.rank), "world": int(sampler.num_replicas)}
         exact = kind is distributed.DistributedSampler and not same_order and _as_many(sampler, batches, samples)
-        return {**ranks, **(_distributed(sampler) if exact else {"sampler": sampler})}
+        if not exact:
+            return {**ranks, "sampler": sampler}
+        own = {"shuffle": True, "seed": sampler.seed} if sampler.shuffle else {"order": np.arange(len(sampler.dataset))}
+        return {**ranks, **own}
     if same_order:
         return {"sampler": sampler}
     if kind is data.SequentialSampler:
@@ -201,12 +200,6 @@ def _as_many(sampler: Any, batches: Any, samples: int) -> bool:
         return samples % world == 0
     share = samples // world if sampler.drop_last else -(-samples // world)
     return not batches.drop_last or share // size == rank_batches(samples, 0, world, "drop_last", size)
-
-
-def _distributed(sampler: Any) -> dict[str, Any]:
-    if sampler.shuffle:
-        return {"shuffle": True, "seed": sampler.seed}
-    return {"order": np.arange(len(sampler.dataset))}
 
 
 def _with_transform(transform: Any, given: dict[str, Any], loader: Any, targets: str) -> dict[str, Any]:

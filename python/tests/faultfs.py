@@ -161,7 +161,7 @@ class Disk:
     """A mounted folder that a test has fail."""
 
     def __init__(self, source: Path, mountpoint: Path, *, direct: bool = True) -> None:
-        """Mount source at mountpoint. Files can be mapped only where they are not read directly."""
+        """Mount source at mountpoint. With direct=False programs can also map its files into memory."""
         self.path = mountpoint
         mountpoint.mkdir(exist_ok=True)
         command = [sys.executable, __file__, str(source), str(mountpoint), *(["direct"] if direct else [])]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from imgfeed._epoch import cuda
 from imgfeed._epoch.cuda import CudaOutput
 
 torch = pytest.importorskip("torch")
@@ -68,4 +67,4 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream())
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
     monkeypatch.setattr(CudaOutput, "send", late_copy)
-    monkeypatch.setattr(cuda, "page_lock", lambda ring: None)
+    monkeypatch.setattr(CudaOutput, "attach", lambda self, ring: None)

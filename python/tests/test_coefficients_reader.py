@@ -39,7 +39,7 @@ def test_the_worked_example():
 
 
 def test_makes_the_files_that_are_packed(tmp_path: Path):
-    """Among them are patches, high bytes, rows of two tiles, restarts, all samplings, a file without Huffman tables."""
+    """The files have patches, high bytes, rows of two tiles, restarts and every sampling; one has no Huffman tables."""
     files = {name: path.read_bytes() for name, path in FILES.items()}
     noise = files["noise"]
     files["no-tables"] = noise[: noise.index(b"\xff\xc4")] + noise[noise.index(b"\xff\xda") :]

@@ -42,7 +42,7 @@ def test_a_slot_is_held_until_its_copy_is_done(load: Load, slots: int, transport
         assert count == SAMPLES
         assert device.state_dict() == host.state_dict()
     session = device._service.session()
-    assert session.ring is None or session.ring.held == 0
+    assert session.ring is None or session.ring.slots_held == 0
 
 
 @pytest.mark.usefixtures("simulated")

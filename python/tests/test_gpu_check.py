@@ -18,8 +18,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The device at once, as what is computed there is: test_device.py has it late."""
     simulated_cuda.install(monkeypatch)
     monkeypatch.setattr(simulated_cuda.CudaOutput, "send", lambda self, tensor: tensor.clone())
-    monkeypatch.setattr(gpu_check.Gpu, "send", lambda self, tensor: tensor.clone())
-    monkeypatch.setattr(gpu_check.Gpu, "move", lambda self, network: network)
+    monkeypatch.setattr(gpu_check.Gpu, "send", lambda self, value: value.clone() if torch.is_tensor(value) else value)
     monkeypatch.setattr(gpu_check.Gpu, "wait", lambda self: None)
     monkeypatch.setattr(gpu_check.Gpu, "facts", lambda self: [("GPU", "none"), ("driver", "none")])
     monkeypatch.setattr(gpu_check.Gpu, "page_locked", lambda self, memory: True)

@@ -35,7 +35,7 @@ def test_held_batches_are_never_overwritten(load: Load, slots: int) -> None:
             copies.append(copied(batch))
     assert len(held) == 3 * -(-SAMPLES // 4)
     assert all(same(a, b) for a, b in zip(held, copies, strict=True))
-    assert ring(loader).held < slots
+    assert ring(loader).slots_held < slots
 
 
 def test_a_view_of_a_view_holds_the_slot(load: Load) -> None:
@@ -44,21 +44,21 @@ def test_a_view_of_a_view_holds_the_slot(load: Load) -> None:
     pixel = next(iteration)[0][2, 5:9, ::2]
     want = pixel.copy()
     gc.collect()
-    assert ring(loader).held == 1
+    assert ring(loader).slots_held == 1
     for _ in range(2):
         assert len(indices(loader)) == SAMPLES
     assert np.array_equal(pixel, want)
     del pixel, iteration
-    wait_for(lambda: ring(loader).held == 0)
+    wait_for(lambda: ring(loader).slots_held == 0)
 
 
 def test_slots_come_back(load: Load) -> None:
     loader = load(4, slots=3, **OPTIONS)
     for batch in loader:
         assert not any(part.flags.owndata for part in batch)
-        assert ring(loader).held <= 2
+        assert ring(loader).slots_held <= 2
     del batch
-    assert ring(loader).held == 0
+    assert ring(loader).slots_held == 0
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
 
 
@@ -101,7 +101,7 @@ def test_batches_may_be_dropped_by_other_threads(load: Load) -> None:
         threads.clear()
     assert total == 3 * SAMPLES
     gc.collect()
-    assert ring(loader).held == 0
+    assert ring(loader).slots_held == 0
 
 
 def test_an_interrupt_loses_no_slot(load: Load) -> None:
@@ -215,7 +215,7 @@ def test_a_slot_whose_finalizer_was_ended_comes_back(load: Load, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(_Lease, "__del__", lambda lease: None)
         next(iter(loader))
-    assert ring(loader).held == 1
+    assert ring(loader).slots_held == 1
     assert indices(loader) == list(range(SAMPLES))
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
 

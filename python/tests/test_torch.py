@@ -65,7 +65,7 @@ def test_held_tensors_are_never_overwritten(load: Load) -> None:
     del batch
     gc.collect()
     ring = loader._service.session().ring
-    assert ring is not None and ring.held == 0
+    assert ring is not None and ring.slots_held == 0
 
 
 def test_normalised_images(load: Load) -> None:

@@ -105,7 +105,7 @@ class Settings:
         return self.strategy != "fsdp"
 
 
-#: The numbers that flags take, from the first to the second.
+#: The flags whose number lies between these two, both included.
 RANGES: dict[tuple[float, float], str] = {
     (1, 2**31 - 1): "epochs decay_epochs accumulate log_every nodes batch_size size",
     (0, 2**31 - 1): "max_steps checkpoint_every node_rank gpus workers",

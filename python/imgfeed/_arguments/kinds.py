@@ -129,14 +129,11 @@ SWITCH_OR_NONE = kind("True or False, or None", lambda value: value is not None 
 _METHODS = choice("fork", "spawn", "forkserver")
 
 
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    want = f"imgfeed: {name} is {value!r:.80}, want a list of names"
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise TypeError(want)
-    if not all(isinstance(one, str) for one in value):
-        raise TypeError(want)
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+        raise TypeError
     if len(set(value)) < len(value):
-        raise ValueError(f"{want}, each once")
+        raise ValueError
     return tuple(value)
 
 
@@ -236,7 +233,7 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
     return Pipeline([], ends[0] if ends else (), {"views": views})
 
 
-def _torch(name: str) -> Any:
+def _import_torch(name: str) -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -246,7 +243,7 @@ def _torch(name: str) -> Any:
 def _device(name: str, value: Any) -> Any:
     if value is None:
         return None
-    torch, want = _torch(name), "'cpu', 'cuda', 'cuda:N', a device's number or a torch.device"
+    torch, want = _import_torch(name), "'cpu', 'cuda', 'cuda:N', a device's number or a torch.device"
     if isinstance(value, (bool, np.bool_)) or not (isinstance(value, (str, torch.device)) or hasattr(value, "__index__")):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
     try:
@@ -261,7 +258,7 @@ def _device(name: str, value: Any) -> Any:
 def _dtype(name: str, value: Any) -> Any:
     if value is None:
         return None
-    torch = _torch(name)
+    torch = _import_torch(name)
     if not isinstance(value, torch.dtype):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a type of torch such as torch.float16")
     if str(value).removeprefix("torch.") not in DTYPES:
@@ -361,9 +358,7 @@ def _size(name: str, value: Any) -> Any:
     """Return the pixels of a side, a dictionary of them in the order of the epochs, a function that gives them, or None."""
     if value is None or callable(value):
         return value
-    if not isinstance(value, Mapping):
-        return SIDE.check(name, value)
-    return by_epoch(name, value, SIDE.check)
+    return by_epoch(name, value, SIDE.check) if isinstance(value, Mapping) else SIDE.check(name, value)
 
 
 #: Heights and widths by name: those of the paper on SDXL (Podell and others, 2023), appendix I.
@@ -445,5 +440,5 @@ FOLDER = kind("a folder's path, or None", absolute, optional=True)
 ADDRESSES = kind("addresses, as text or a list of texts, or None", _joined, optional=True)
 GENERATOR = having("a torch.Generator, or None", lambda value: callable(getattr(value, "initial_seed", None)))
 SAMPLER = having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler)
-FIELDS = Kind("names of fields, or none", _names)
-LISTS = Kind("names among fields, or none", _names)
+FIELDS = kind("names of fields, or none", _names, told="a list of names, each once")
+LISTS = kind("names among fields, or none", _names, told="a list of names, each once")

@@ -20,7 +20,7 @@ import numpy as np
 from .numbers import kind_of
 from .packing import Source, folder_name
 
-_ORIENTATION = 0x0112  # the tag of EXIF
+ORIENTATION = 0x0112  # EXIF's tag for the side of an image that is up
 _ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
 
 _CATEGORY_MAX = (1 << 16) - 1  # COCO's ids reach 90
@@ -89,8 +89,8 @@ class Images:
     def identify(self, digest: Any) -> None:
         raise NotImplementedError
 
-    def beside(self, i: int) -> tuple[str, bytes]:
-        """Return the content that stands beside an image, and its extension."""
+    def sidecar(self, i: int) -> tuple[str, bytes]:
+        """Return extension and content of the file beside an image, which has its label or targets."""
         return "cls", str(self.labels[i]).encode()
 
     def stage(self, folder: Path) -> list[str]:
@@ -98,7 +98,10 @@ class Images:
         images = folder / "images.tar"
         with tarfile.open(images, "w", format=tarfile.USTAR_FORMAT) as tar:
             for i, (key, data) in enumerate(zip(self.keys, self.files(), strict=True)):
-                for extension, content in (("jpg", data), self.beside(i)):  # content tells the format, no name
+                for extension, content in (
+                    ("jpg", data),
+                    self.sidecar(i),
+                ):  # the format is told by the content, not by the name
                     member = tarfile.TarInfo(f"{key}.{extension}")
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))
@@ -228,7 +231,7 @@ def _upright(data: bytes) -> bytes:
     """Return an image's file as it is, unless EXIF says that it lies on its side: then the turned pixels as PNG."""
     image = _pillow()
     with image.open(io.BytesIO(data)) as picture:
-        if picture.getexif().get(_ORIENTATION, 1) == 1:
+        if picture.getexif().get(ORIENTATION, 1) == 1:
             return data
         turned = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
         return _encoded(turned.convert("RGB"), "PNG")
@@ -278,8 +281,8 @@ class Targets(Images):
         """
         every = list(pairs)
         chosen = every if rows is None else [every[i] for i in rows]
-        self.targets, self._paths, self._beside = of["targets"], [path for path, _ in chosen], [beside for _, beside in chosen]
-        name, labels = type(dataset).__name__, [-1] * len(chosen) if self.targets else self._beside
+        self.targets, self._paths, self._sidecars = of["targets"], [path for path, _ in chosen], [one for _, one in chosen]
+        name, labels = type(dataset).__name__, [-1] * len(chosen) if self.targets else self._sidecars
         flags = ["--targets", self.targets, *of.get("flags", ())] if self.targets else []
         what = f"{name} of {len(chosen):,} images at {dataset.root}"
         super().__init__(name, what, labels, of["classes"], flags)
@@ -289,15 +292,15 @@ class Targets(Images):
         for i, path in enumerate(self._paths):
             stat = os.stat(path)
             digest.update(os.fsencode(os.path.abspath(path)) + f"\0{stat.st_size} {stat.st_mtime_ns}\0".encode())
-            digest.update(self.beside(i)[1])
+            digest.update(self.sidecar(i)[1])
 
     def files(self) -> Iterator[bytes]:
         return (Path(path).read_bytes() for path in self._paths)
 
-    def beside(self, i: int) -> tuple[str, bytes]:
+    def sidecar(self, i: int) -> tuple[str, bytes]:
         if self.targets == "objects":
-            return "json", json.dumps(self._beside[i]()).encode()
-        return ("mask.png", Path(self._beside[i]).read_bytes()) if self.targets else super().beside(i)
+            return "json", json.dumps(self._sidecars[i]()).encode()
+        return ("mask.png", Path(self._sidecars[i]).read_bytes()) if self.targets else super().sidecar(i)
 
 
 def with_targets(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
@@ -371,12 +374,12 @@ def _cityscapes(dataset: Any, rows: Sequence[int] | None) -> Source:
 
 def _pets(dataset: Any, rows: Sequence[int] | None) -> Source:
     of = _type_of(dataset, "target_types", dataset._target_types, "category", "binary-category", "segmentation")
-    beside, classes = {
+    sidecars, classes = {
         "category": (dataset._labels, dataset.classes),
         "binary-category": (dataset._bin_labels, dataset.bin_classes),
         "segmentation": (dataset._segs, ()),
     }[of]
-    pairs = zip(dataset._images, beside, strict=True)
+    pairs = zip(dataset._images, sidecars, strict=True)
     return Targets(dataset, rows, pairs, classes=classes, targets="masks" if of == "segmentation" else "")
 
 

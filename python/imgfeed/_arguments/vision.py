@@ -91,7 +91,7 @@ def operations(value: Any, known: Known) -> Any:
 class Pipeline:
     """A pipeline of torchvision, in two parts."""
 
-    operations: list[Any]  # for the server: Steps, or operations as docs/transforms.md has them
+    operations: list[Any]  # for the server: Steps of torchvision, or operations as docs/transforms.md describes them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
     views: dict[str, Any] | None = None  # for the server, instead of operations: several views of each image
 
@@ -237,7 +237,7 @@ def _steps(value: Any) -> Sequence[Any] | None:
         return list(value.transforms)
     if kind == "Sequential":
         return list(value)
-    if kind == "ImageClassification":  # Weights.transforms()
+    if kind == "ImageClassification":  # of torchvision's Weights.transforms()
         v1 = importlib.import_module("torchvision.transforms")
         torch = importlib.import_module("torch")
         return [

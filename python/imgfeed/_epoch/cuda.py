@@ -9,7 +9,7 @@ from .. import errors
 from .._arguments.arguments import Options
 from .._server.client import Batch
 from .._server.ring import Arrays, Ring
-from .outputs import Columns, Fetch, NextBatch, TorchOutput, each, torch
+from .outputs import Columns, Fetch, NextBatch, TorchOutput, each
 
 log = logging.getLogger("imgfeed")
 
@@ -60,7 +60,14 @@ class CudaOutput(TorchOutput):
         return tensors
 
     def attach(self, ring: Ring) -> None:
-        page_lock(ring)
+        """Page-lock the ring for CUDA as long as it is mapped. If CUDA refuses, copies wait for each other; the log says so."""
+        cudart = self._torch.cuda.cudart()
+        address, size = ring.memory.ctypes.data, ring.memory.nbytes
+        result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))
+        if result != 0:
+            log.warning("imgfeed: CUDA can't page-lock the ring of %d bytes (error %d): copies will be slower", size, result)
+            return
+        weakref.finalize(ring.memory, cudart.cudaHostUnregister, address).atexit = False
 
     def drain(self) -> None:
         _await(self._copies)
@@ -102,14 +109,3 @@ class Prefetch:
 def _await(copies: deque[tuple[Any, Any]]) -> None:
     while copies:
         copies.popleft()[0].synchronize()
-
-
-def page_lock(ring: Ring) -> None:
-    """Page-lock the ring for CUDA, as long as it is mapped. If CUDA refuses, copies wait for each other; the log says so."""
-    cudart = torch().cuda.cudart()
-    address, size = ring.memory.ctypes.data, ring.memory.nbytes
-    result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))
-    if result != 0:
-        log.warning("imgfeed: CUDA can't page-lock the ring of %d bytes (error %d): copies will be slower", size, result)
-        return
-    ring.on_unmap(cudart.cudaHostUnregister, address)

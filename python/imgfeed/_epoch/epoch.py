@@ -123,7 +123,6 @@ class EpochIterator(Iterator[Columns]):
         self._stop.atexit = False  # then the session ends, and the epoch with it
 
     def __repr__(self) -> str:
-        """Return the epoch, and how many batches are left of it."""
         return f"<imgfeed EpochIterator: epoch {self._at.position.epoch}, {len(self)} batches left>"
 
     @property

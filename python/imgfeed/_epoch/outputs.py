@@ -169,7 +169,7 @@ def chosen(fetch: Fetch, columns: list[int], options: Options, epoch: int) -> Fe
 
 
 def rng_of(seed: int, epoch: int, index: int, repetition: int) -> np.random.Generator:
-    """Return the generator that draws the elements of a sample's fields, one after the other."""
+    """Return the generator that chooses an element of each of a sample's fields, in the fields' order."""
     return np.random.default_rng([seed & _MASK, epoch, index, repetition])
 
 

@@ -25,7 +25,6 @@ class Sampler:
         self.drop_last, self.buckets = options.drop_last, options.buckets
 
     def __repr__(self) -> str:
-        """Return the number of samples, epoch, rank and world."""
         return f"<imgfeed Sampler: {len(self)} samples of epoch {self.epoch}, rank {self.rank} of {self.num_replicas}>"
 
     def set_epoch(self, epoch: int) -> None:
@@ -89,7 +88,6 @@ class BatchSampler:
         return self.sampler.batch_size
 
     def __repr__(self) -> str:
-        """Return the number of batches, their size and the order that they are cut from."""
         return f"<imgfeed BatchSampler: {len(self)} batches of {self.batch_size}, of {self.sampler!r}>"
 
     def __len__(self) -> int:

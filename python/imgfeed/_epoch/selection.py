@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import errors
 from .._arguments.arguments import Options
@@ -17,10 +16,9 @@ from .._arguments.kinds import Fraction
 from .._arguments.numbers import indices
 from .._server.client import Selected, Session
 from .._server.ranks import rank_batches
+from .._server.ring import Array
 from .._server.service import Service
 from .state import Position, Progress
-
-Array = npt.NDArray[Any]
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 

@@ -43,8 +43,6 @@ class _Lease:
 
 
 class _Task(NamedTuple):
-    """A batch that processes work on."""
-
     order: Order
     workers: range  # the processes
     batch: Batch

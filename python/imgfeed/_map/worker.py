@@ -176,7 +176,9 @@ class Worker:
                 given["image"] = shared.service.ask(lambda session: session.sample(index))[0]
             after = shared.views + len(arrays_of(shared.target))
             if "target" in step.wanted:
-                given["target"] = self._target_of([of[i : i + 1] for of in looked[shared.views : after]])
+                arrays = [of[i : i + 1] for of in looked[shared.views : after]]
+                target = shared.target
+                given["target"] = target.of(arrays).values()[0] if isinstance(target, Dictionaries) else arrays[0][0]
             if "fields" in step.wanted:
                 given["fields"] = self._fields(looked[after:], span, key)
             if "params" in step.wanted:
@@ -186,10 +188,6 @@ class Worker:
             kept.append(made)
             yield images
         yield kept[0]
-
-    def _target_of(self, arrays: list[Array]) -> Any:
-        target = self._shared.target
-        return target.of(arrays).values()[0] if isinstance(target, Dictionaries) else arrays[0][0]
 
     def _fields(self, looked: list[Array], span: slice, key: tuple[int, int, int]) -> dict[str, Any]:
         """Return a sample's fields, with one element of those to choose from."""

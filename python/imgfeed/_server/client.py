@@ -114,11 +114,11 @@ class Selected:
         """Name it: 32 hexadecimal digits."""
         text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}"
         hashed = hashlib.sha256(f"{text}{'' if self.mix is None else f' {self.mix}'}\n".encode())
-        for part in self.raw():
+        for part in self.payload():
             hashed.update(part)
         return hashed.hexdigest()[:32]
 
-    def raw(self) -> list[memoryview]:
+    def payload(self) -> list[memoryview]:
         """Return the bytes that follow the message: the arrays' own memory, where they are as the wire has them."""
         arrays = (self.indices, "<i8"), (self.weights, "<f8")
         return [np.ascontiguousarray(a, dtype).data.cast("B") for a, dtype in arrays if a is not None]
@@ -136,12 +136,12 @@ class Selected:
 
 
 class Session:
-    """One connection with one session opened on it. Its methods may be called from any thread, one at a time each."""
+    """One connection with one session opened on it. Any thread may call its methods; the lock lets one at a time through."""
 
     def __init__(self, connection: wire.Connection, timeout: float = REPLY_TIMEOUT) -> None:
         """Say hello, which the server answers within timeout seconds. connection becomes the session's own."""
         self.connection = connection
-        #: Held by every call. Who holds it longer has no other thread's calls in between.
+        #: Every request holds it until its reply is there. Hold it to keep other threads' requests out between your own.
         self.lock = threading.RLock()
         self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
         #: The ring, or None when the transport is the socket.
@@ -223,7 +223,7 @@ class Session:
             return opened
 
     def change(self, options: wire.Message) -> bool:
-        """Change transform and batch size of later epochs, and end the running one. False: no room in the ring, no change."""
+        """Change transform and batch size of later epochs, and end the running one. False: the ring has no room for them."""
         with self.lock:
             request = {"type": "change", **options}
             self._check_room(request)
@@ -242,7 +242,7 @@ class Session:
         """Select the samples of later epochs, unless they are selected; None changes nothing."""
         with self.lock:
             if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
-                self._ask(selected.message(), dict, "selected", following=selected.raw())
+                self._ask(selected.message(), dict, "selected", following=selected.payload())
                 self._selected = selected
 
     def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> tuple[int, int]:
@@ -461,7 +461,7 @@ class Session:
             arrays = split_raw(raw, count, self._shape, image)
         else:
             arrays = self.ring.lend(message["slot"], count, image)
-            if self.ring.held > self._held_max:
+            if self.ring.slots_held > self._held_max:
                 arrays = arrays.copy()
         number = message["batch"]
         return Batch(number, message["consumed"], self._batches - number - 1, message.get("bad") or [], arrays)

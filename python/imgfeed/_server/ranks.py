@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from .._arguments.numbers import INT64_MAX
 
@@ -18,8 +19,7 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int] | Non
     if (rank is None) != (world is None):
         raise ValueError("imgfeed: give both rank and world, or neither")
     if rank is None or world is None:
-        distributed = sys.modules.get("torch.distributed")
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        if distributed := _distributed():
             rank, world = int(distributed.get_rank()), int(distributed.get_world_size())
         elif os.environ.get("RANK") or os.environ.get("WORLD_SIZE"):
             rank, world = _from_env("RANK", 0), _from_env("WORLD_SIZE", 1, low=1)
@@ -30,14 +30,18 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int] | Non
     return rank, world
 
 
+def _distributed() -> Any:
+    """Return torch.distributed if the program has initialised it, else None."""
+    module = sys.modules.get("torch.distributed")
+    return module if module is not None and module.is_available() and module.is_initialized() else None
+
+
 def check_told(rank: int | None) -> None:
     """Raise ValueError for one of several processes without a rank: all would take the samples of rank 0.
 
     Launchers set WORLD_SIZE alone for programs that initialise torch.distributed later.
     """
-    distributed = sys.modules.get("torch.distributed")
-    told = rank is not None or os.environ.get("RANK")
-    if told or (distributed is not None and distributed.is_available() and distributed.is_initialized()):
+    if rank is not None or os.environ.get("RANK") or _distributed():
         return
     world = _from_env("WORLD_SIZE", 1, low=1)
     if world > 1:

@@ -245,13 +245,9 @@ class Ring:
         ]
 
     @property
-    def held(self) -> int:
+    def slots_held(self) -> int:
         """How many slots the caller's arrays hold at this moment."""
         return len(self._held)
-
-    def on_unmap(self, call: Callable[..., object], *args: object) -> None:
-        """Have call(*args) called just before the memory is unmapped."""
-        weakref.finalize(self.memory, call, *args).atexit = False
 
     def lend(self, slot: int, count: int, image: tuple[int, ...] | None = None) -> Arrays:
         """Return views of count samples in slot, which goes back with the last reference to them. image: as for parts."""

@@ -32,7 +32,6 @@ class Samples:
         self._samples = service.served.samples
 
     def __repr__(self) -> str:
-        """Return split, number of samples, encoding and fields."""
         fields = f", fields={list(self.fields)}" if self.fields else ""
         return f"<imgfeed {type(self).__name__}: split {self.split!r}, {len(self)} samples, {self.encoding['name']}{fields}>"
 

@@ -41,11 +41,11 @@ def test_jax_has_the_ring_itself(shards: Path) -> None:
             assert np.array_equal(got, pixels.max(axis=(1, 2, 3)))
         for array, pixels in zip(held, copies, strict=False):
             assert np.array_equal(array, pixels)
-        assert ring.held == 2
+        assert ring.slots_held == 2
         held.clear()
         del array
         gc.collect()
-        assert ring.held == 0
+        assert ring.slots_held == 0
 
 
 def test_a_flax_loop_gives_the_samples_of_a_plain_one(shards: Path) -> None:
