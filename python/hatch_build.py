@@ -60,17 +60,13 @@ def _build(folder: Path, program: Path, version: str) -> None:
     """Build the program of the sources in a folder. The release of Go that go.mod names is fetched by any Go from 1.21 on."""
     toolchain = re.search(r"^toolchain (.*)$", (folder / "go.mod").read_text(), re.MULTILINE)
     env = {"GOTOOLCHAIN": toolchain[1] if toolchain else "auto", "GOEXPERIMENT": "simd", **os.environ, "CGO_ENABLED": "0"}
-    command = [
-        "go",
-        "build",
+    flags = [
         "-trimpath",
         "-buildvcs=false",
         "-ldflags",
         f"-s -w -X {STAMP}.number={version} -X {STAMP}.commit={_commit(folder)}",
-        "-o",
-        str(program),
-        f"./cmd/{program.name}",
     ]
+    command = ["go", "build", *flags, "-o", str(program), f"./cmd/{program.name}"]
     try:
         subprocess.run(command, cwd=folder, env=env, check=True)
     except FileNotFoundError:

@@ -182,21 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pillow = importlib.metadata.version("pillow")
     report = Report()
     try:
-        boxes = _boxes(args.data, args.split)
-        with DataLoader(
-            args.data,
-            min(args.samples, 16),
-            split=args.split,
-            transform=_transform(args.transform),
-            shuffle=True,
-            seed=args.seed,
-            rank=0,
-            world=1,
-            framework="numpy",
-            with_index=True,
-            boxes=boxes,
-            resampler=args.resampler or ("pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12"),
-        ) as loader:
+        resampler = args.resampler or ("pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12")
+        options: dict[str, Any] = {"shuffle": True, "seed": args.seed, "framework": "numpy", "with_index": True}
+        options |= {"split": args.split, "boxes": _boxes(args.data, args.split), "resampler": resampler, "rank": 0, "world": 1}
+        with DataLoader(args.data, min(args.samples, 16), transform=_transform(args.transform), **options) as loader:
             stopped = False
             try:
                 check(loader, args.samples, args.epoch, report)

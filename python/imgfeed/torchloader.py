@@ -144,17 +144,9 @@ def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
         )
     if getattr(loader, "pin_memory_device", ""):
         raise refused(f"pin_memory_device: {arguments.REFUSED['pin_memory_device']}")
-    given = {
-        "batch_size": batches.batch_size,
-        "drop_last": bool(batches.drop_last),
-        "num_workers": loader.num_workers,
-        "pin_memory": bool(loader.pin_memory),
-        "timeout": loader.timeout,
-        "worker_init_fn": loader.worker_init_fn,
-        "prefetch_factor": loader.prefetch_factor,
-        "persistent_workers": loader.persistent_workers,
-        **_order(data, batches, len(loader.dataset), same_order),
-    }
+    own = ("num_workers", "timeout", "worker_init_fn", "prefetch_factor", "persistent_workers")
+    given = {name: getattr(loader, name) for name in own} | _order(data, batches, len(loader.dataset), same_order)
+    given |= {"batch_size": batches.batch_size, "drop_last": bool(batches.drop_last), "pin_memory": bool(loader.pin_memory)}
     if not outputs.is_default_collate(loader.collate_fn):
         given["collate_fn"] = loader.collate_fn
     return given

@@ -320,15 +320,10 @@ class Service:
         optional |= {"buckets": o.buckets, "boxes": o.boxes, "boxes_unit": o.boxes_unit}
         return {
             **self._largest.request(session),
+            **{name: getattr(o, name) for name in ("shuffle", "policy", "slots", "on_error", "bit_exact", "selects")},
             "seed": o.order_seed,
-            "shuffle": o.shuffle,
-            "policy": o.policy,
             "layout": o.layout_sent,
-            "slots": o.slots,
             "with_params": o.with_params and not recorded,
-            "on_error": o.on_error,
-            "bit_exact": o.bit_exact,
-            "selects": o.selects,
             "transport": "socket" if o.transport == "socket" else "shm",
             **{name: value for name, value in {**optional, "rank": rank, "world": world}.items() if value is not None},
         }
