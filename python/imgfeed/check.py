@@ -38,8 +38,8 @@ _MAPPED = 1e-4  # pixels by which boxes may differ after a rotation or an affine
 @dataclass
 class Report:
     """The result of a comparison. A difference has the sample's index, the share of differing values, the largest difference,
-    and the record. rounded has those of torchvision's blurs. decoded has, by file, why torchcodec's pixels differ. tensors says
-    that torchvision's work ended on tensors. targets has what differs of boxes and masks, in words.
+    and the record; rounded has those of torchvision's blurs. decoded says for each file why torchcodec's pixels differ, targets
+    how boxes and masks do, and tensors whether torchvision's work ended on tensors.
     """
 
     compared: int = 0

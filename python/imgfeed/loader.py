@@ -132,8 +132,8 @@ class DataLoader:
         feeders: Addresses of ``imgfeed feed`` on other machines, such as ``["cpu1:7400", "cpu2:7400"]`` or
             ``"dns:feeders:7400"``, which make samples for the loader's own server.
         tls: Folder with certificates for feeders. Without it only feeders of this machine are possible.
-        metrics: Address of the own server's status page, such as ``"127.0.0.1:0"`` for any free port; ``stats()["page"]`` has
-            its URL. None takes ``$IMGFEED_METRICS``; empty: no page.
+        metrics: Address of the status page of the loader's own server, such as ``"127.0.0.1:0"`` for any free port;
+            ``stats()["page"]`` has its URL. None takes ``$IMGFEED_METRICS``; empty: no page.
         slots: Batches in the ring of shared memory. 0 takes as many as fit 512 MiB, 3 to 16.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
         timeout: How long to wait for a batch before TimeoutError, and for one call of map before MapError. 0 waits for ever.
@@ -339,14 +339,14 @@ class DataLoader:
         self._service.take(form)
 
     def set_transform(self, transform: Transform) -> None:
-        """Change the transform of later iterations; a running one goes on as it is.
+        """Change the transform of later iterations, not of a running one.
 
         Raises ValueError for a transform that ends in other conversions; iterating, BadRequestError if the server refuses it.
         """
         self._change("transform", transform)
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Change the batch size of later iterations; a running one goes on as it is. Raises ValueError with buckets."""
+        """Change the batch size of later iterations, not of a running one. Raises ValueError with buckets."""
         if self._options.buckets is not None:
             raise ValueError("imgfeed: batch_size can't be changed with buckets=: make another loader")
         self._change("batch_size", batch_size)

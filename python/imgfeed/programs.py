@@ -1,4 +1,4 @@
-"""For programs around a loader, such as a trainer: the commands, the data as a user names them, and a server that runs.
+"""For programs around a loader, such as a trainer: the commands, the data as a user names them, and a running server.
 
 from imgfeed.programs import connect, find_binary
 subprocess.run([find_binary("imgshard"), "build", "/data/train"], check=True)

@@ -79,7 +79,7 @@ class Records:
 
 
 def of_batch(service: Service, epoch: int, batch: Batch) -> Records | list[Records]:
-    """Return the records of a batch; with several views a list, as of its images."""
+    """Return the records of a batch; with several views a list of them, like its images."""
     if not isinstance(batch.arrays.images, list):
         return Records(service, epoch, batch, 0)
     return [Records(service, epoch, batch, view) for view in range(len(batch.arrays.images))]

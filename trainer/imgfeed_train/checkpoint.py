@@ -37,7 +37,7 @@ FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 @dataclass
 class Progress:
-    """How far a training is. ``batches``, ``seconds`` and ``sums`` are of the epoch that runs, ``steps`` of all."""
+    """How far a training is. ``batches``, ``seconds`` and ``sums`` are of the running epoch, ``steps`` of all."""
 
     run: str = ""  # names the run in its checkpoints and its log
     epoch: int = 0

@@ -63,7 +63,7 @@ class Store:
             return bool(fs and fs.exists(path))
 
     def holder(self) -> str:
-        """Return the claim there, in words; "" where no run has one."""
+        """Return the text of the claim there; "" where no run has one."""
         with _naming(self._using):
             fs, path = _open(self.path(CLAIM))
             return str(fs.cat_file(path).decode(errors="replace")) if self.has(CLAIM) else ""

@@ -111,9 +111,7 @@ class Options:
             raise ValueError("imgfeed: classes_apart=True is for several sets as dataset")
         if self.socket is not None:
             if self.num_workers:
-                raise ValueError(
-                    "imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads"
-                )
+                raise ValueError("imgfeed: num_workers can't be chosen here: a running server has its own number of threads")
             for name in ("cache", "cache_size", "allow_source", "feeders", "tls", "metrics"):
                 if getattr(self, name) is not None:
                     flag = name.replace("_", "-")
@@ -217,7 +215,7 @@ class Options:
     def changed(self, name: str, value: Any) -> "Options":
         """Return the arguments with another transform or batch_size, checked: no others may change."""
         if name == "transform" and self.decode == "full":
-            raise ValueError("imgfeed: with decode='full' map= does all to the images: there is no transform to change")
+            raise ValueError("imgfeed: with decode='full' map= does everything to images: there is no transform to change")
         checked = ARGUMENTS[name].metadata["kind"].check(name, value)
         if name == "transform" and repr(kinds.numbers_of(checked)) != repr(kinds.numbers_of(self.transform)):
             raise ValueError(
@@ -234,7 +232,7 @@ class Options:
 
     @property
     def socket(self) -> str | None:
-        """The socket of a server that runs; None: the loader starts its own."""
+        """The socket of a running server; None: the loader starts its own."""
         given = self.dataset
         return given.removeprefix("unix:") if isinstance(given, str) and given.startswith("unix:") else None
 

@@ -1,4 +1,4 @@
-"""What arguments may be: kinds of values in words, each with a function that checks and converts a value, or raises."""
+"""The kinds of values that arguments take: each has words for errors, and a function that checks and converts a value."""
 
 import importlib
 import math
@@ -25,7 +25,7 @@ DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", 
 
 @dataclass(frozen=True)
 class Kind:
-    """The values of an argument, in words and as a function of its name and value."""
+    """The values of an argument: words for them, and a function of name and value that returns the value, or raises."""
 
     want: str
     check: Callable[[str, Any], Any]
@@ -71,7 +71,7 @@ def at_least(low: int, *, optional: bool = False) -> Kind:
 
 
 def _truth(value: Any) -> bool:
-    """Return True or False, Python's, numpy's, or 1 and 0. Other values have a truth too, but ``shuffle="no"`` is no yes."""
+    """Return the truth of Python's or numpy's True and False, 1 and 0. Other values have one, but ``shuffle="no"`` is not yes."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise TypeError

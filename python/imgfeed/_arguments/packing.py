@@ -42,10 +42,10 @@ _LINES_KEPT = 24  # of what else it says, for an error
 class Source(Protocol):
     """The images to pack."""
 
-    name: str  # of the folder in the cache, for people
-    what: str  # it is, in words
-    keys: Sequence[str]  # of the samples in the set, in their own order
-    labels: Sequence[int]  # as many
+    name: str  # part of the name of its folder in the cache
+    what: str  # words for the log and for errors
+    keys: Sequence[str]  # of the samples in the set, in the source's order
+    labels: Sequence[int]  # of the same samples
     classes: Sequence[str]  # class i has label i
     targets: str  # objects or masks, "" without
 

@@ -52,7 +52,7 @@ def sources(name: str, value: Any) -> str | Joined:
         raise ValueError(f"imgfeed: {name} is empty, want paths of sets")
     if socket := next((path for path in paths if path.startswith("unix:")), None):
         raise ValueError(
-            f"imgfeed: {name} has {socket}, want paths of sets: a server that runs joins them itself (imgfeed serve A B)"
+            f"imgfeed: {name} has {socket}, want paths of sets: a running server joins them itself (imgfeed serve A B)"
         )
     if isinstance(value, Mapping):
         return Joined(paths, tuple(value.values()))
@@ -76,7 +76,7 @@ def source_path(name: str, value: Any) -> str:
     except TypeError:
         raise TypeError(
             f"imgfeed: {name} is {kind_of(value)}, want the path of a shard set or of a folder of images, or unix:PATH "
-            "of a server that runs" + ("; imgfeed.from_torch takes a dataset of torch" if hasattr(value, "__getitem__") else "")
+            "of a running server" + ("; imgfeed.from_torch takes a dataset of torch" if hasattr(value, "__getitem__") else "")
         ) from None
     scheme = "unix:" if path.startswith("unix:") else ""
     path = path.removeprefix(scheme)

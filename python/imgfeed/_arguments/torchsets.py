@@ -98,10 +98,7 @@ class Images:
         images = folder / "images.tar"
         with tarfile.open(images, "w", format=tarfile.USTAR_FORMAT) as tar:
             for i, (key, data) in enumerate(zip(self.keys, self.files(), strict=True)):
-                for extension, content in (
-                    ("jpg", data),
-                    self.sidecar(i),
-                ):  # the format is told by the content, not by the name
+                for extension, content in (("jpg", data), self.sidecar(i)):  # the content tells the format, not the name
                     member = tarfile.TarInfo(f"{key}.{extension}")
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))

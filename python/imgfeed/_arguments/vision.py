@@ -216,12 +216,12 @@ def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
 
 
 def _of_255(torch: Any, images: Any, dtype: Any) -> Any:
-    """Return pixels divided by 255, by a tensor: on a GPU torch multiplies by a mere number's reciprocal, and misses a bit."""
+    """Return pixels divided by a tensor of 255: for a number torch multiplies by its reciprocal on a GPU, and misses a bit."""
     return images.to(dtype).div_(torch.full((), 255, dtype=dtype, device=images.device))
 
 
 def _kind(step: Any) -> str:
-    """Return a transform's name in torchvision; an empty one if it is no transform of torchvision's or timm's."""
+    """Return a transform's name in torchvision; "" if it is not one of torchvision or timm."""
     module, kind = type(step).__module__, type(step).__name__
     if module.startswith("torchvision.transforms") or (module.startswith("torch.nn") and kind in NOTHING):
         return kind

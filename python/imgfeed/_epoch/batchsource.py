@@ -15,7 +15,7 @@ log = logging.getLogger("imgfeed")
 
 _LOGGED = 3  # samples, in the line about a batch
 _LISTED = 100  # samples, in the error
-_LOSSES_MAX = 3  # of own servers without a batch in between: what ends one after the other is in the data, or in the machine
+_LOSSES_MAX = 3  # of the loader's own servers without a batch in between: then data or machine are at fault
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class BatchSource:
     def __call__(self, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, all ranks', None after the last.
 
-        Requests a batch lost to a signal handler again. Raises LostError, or TimeoutError, after which the next call goes on.
+        Requests a batch lost to a signal handler again. Raises LostError, or TimeoutError, after which the next call continues.
         """
         self._consumed = after
         service, timeout = self._service, self.timeout or None

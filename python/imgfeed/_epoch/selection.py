@@ -45,7 +45,7 @@ class Selection:
     def identity(self) -> str | None:
         """The selection's entry in a state; None if it needs no entry."""
         if self.options.mixture is not None:
-            return "mix"  # a state goes on under other weights
+            return "mix"  # a state may be resumed with other weights
         if self.anew:
             return "order" if self.options.sampler is None else "sampler"
         if self.options.buckets is not None:
@@ -300,7 +300,7 @@ def _check_order(made: str, now: str) -> None:
     if of.rpartition("/")[2] != here.rpartition("/")[2]:
         raise errors.StateError(
             f"imgfeed: this state can't be resumed here: it was made by rank {of}, and this is rank {here}. A sampler= gives "
-            "each rank an order of its own, which goes on in the same world only: order= takes one for all ranks"
+            "each rank an order of its own, which can be resumed in the same world only: order= takes one for all ranks"
         )
     if of == here and made_digest != digest:
         raise errors.StateError(

@@ -53,7 +53,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.mark = Mark()
-        self.iteration = 0  # the number of the one that runs; a newer one has ended the others
+        self.iteration = 0  # the number of the newest one, which has ended the others
         self._warned = False
 
     def move(self, change: Callable[[Mark], Mark]) -> None:

@@ -70,14 +70,14 @@ class SetInfo:
     fingerprint: str
     content: str  # digest of the records; "" if the set has no digest
     encoding: dict[str, Any]
-    stored: str  # the encoding in words
+    stored: str  # the encoding, for people
     keeps_files: bool  # records are the files' own bytes
     partitions_here: tuple[int, ...]
     fields: tuple[FieldInfo, ...]
     joined: tuple[int, ...]  # samples of each of the sets that it was joined of; () of any other
 
     def differs(self, before: "SetInfo") -> str:
-        """Return what is other data than in before, in words; "" if nothing is known to be."""
+        """Say how the data differ from those of before; "" if they do not, as far as is known."""
         if self.fingerprint != before.fingerprint:
             return f"its fingerprint is {self.fingerprint}, and was {before.fingerprint}"
         if self.encoding != before.encoding:
@@ -406,7 +406,7 @@ class Session:
                         self._pushed.append((reply, raw))
                     elif reply["type"] == "error":
                         if reply.get("request") in ("release", "stop"):
-                            continue  # these have no reply of their own, so it is no answer to this one
+                            continue  # requests without a reply: this error does not answer the one asked
                         raise _error(reply)
                     elif reply["type"] != _ALIVE:
                         self.connection.close()

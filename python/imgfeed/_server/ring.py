@@ -293,7 +293,7 @@ class Ring:
 
 
 def split_raw(raw: Array, count: int, shape: Shape, image: tuple[int, ...] | None = None) -> Arrays:
-    """Return the arrays of a batch that came as raw bytes, one after the other. image is as of ``Ring.lend``."""
+    """Return the arrays of a batch that came as raw bytes, one after the other. image is the same as for ``Ring.lend``."""
     views: list[Array] = []
     start = 0
     for (room, dtype, _), (dims, *_) in zip(shape.parts(count), shape.parts(count, image), strict=True):

@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 Ranks = tuple[int, int]  # a rank, and the world's size
 
 _WAIT_MAX = 0.5  # seconds between two looks for an absent server
-_STARTS_MAX = 3  # of an own server in a row
+_STARTS_MAX = 3  # of the loader's own server, in a row
 
 
 def retry(
@@ -212,11 +212,11 @@ class Service:
         self.current = self.server = self._end = None
 
     def explained(self, error: errors.ServerError) -> errors.ServerError:
-        """Return error, with what an own server printed last if its end is the cause."""
+        """Return error, with the last output of the loader's own server if that has ended."""
         return error if self.server is None else self.server.explain(error)
 
     def reraise(self, error: errors.ServerError) -> NoReturn:
-        """Raise error, with what an own server printed last if its end is the cause."""
+        """Raise error, with the last output of the loader's own server if that has ended."""
         explained = self.explained(error)
         try:
             if explained is error:

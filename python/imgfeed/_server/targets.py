@@ -63,7 +63,7 @@ def objects_of(value: bytes, columns: Iterable[Mapping[str, str]]) -> dict[str, 
 
 
 def mask_of(value: bytes) -> Array:
-    """Return a mask as the server sends it by itself: width and height, and the labels."""
+    """Return a mask of a sample's values: width and height come first, then the labels."""
     width, height = np.frombuffer(value[:8], "<u4").tolist()
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 

@@ -262,7 +262,7 @@ _ended = threading.Event()  # set once the interpreter's end has closed a connec
 
 
 def end_with_interpreter() -> None:
-    """End a daemon thread that goes on while the interpreter's end closes the connections, without a traceback."""
+    """End a daemon thread without a traceback if it still runs while the interpreter's end closes the connections."""
     current, main = threading.current_thread(), threading.main_thread()
     if current is main and not main.is_alive():
         _ended.set()
