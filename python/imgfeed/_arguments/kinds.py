@@ -71,7 +71,7 @@ def at_least(low: int, *, optional: bool = False) -> Kind:
 
 
 def _truth(value: Any) -> bool:
-    """Return the truth of Python's or numpy's True and False, 1 and 0. Other values have one, but ``shuffle="no"`` is not yes."""
+    """Return the truth of Python's or numpy's True and False, 1 and 0. Other values have one, but shuffle="no" is not yes."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise TypeError

@@ -52,6 +52,7 @@ class Progress:
     """
 
     def __init__(self) -> None:
+        #: Never changed, only replaced as a whole, and only if it is still the one that the change was made from.
         self.mark = Mark()
         self.iteration = 0  # the number of the newest one, which has ended the others
         self._warned = False

@@ -60,7 +60,7 @@ class Steps:
         self._number = 0  # of the last task
         self._at: int | None = None  # the samples consumed before the queue's first batch, if the last call has ended well
         self._owner = 0  # the process that started them
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # held while a batch is made: threads that share an iteration take turns
 
     def begin(self, source: BatchSource, *, with_index: bool) -> outputs.Fetch:
         """Return a function that gives an epoch's batches as the caller's function made them."""

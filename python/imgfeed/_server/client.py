@@ -143,6 +143,7 @@ class Session:
         self.connection = connection
         #: Every request holds it until its reply is there. Hold it to keep other threads' requests out between your own.
         self.lock = threading.RLock()
+        # All below changes only with the lock held. First, batches that came while a reply was awaited, in order.
         self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
         #: The ring, or None when the transport is the socket.
         self.ring: Ring | None = None

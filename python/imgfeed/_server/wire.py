@@ -40,8 +40,10 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._pid = os.getpid()
+        # What has come and is not taken yet: only the receiving thread takes it, and close() closes the descriptors.
         self._in = bytearray()
         self._fds: list[int] = []
+        # Any thread appends; only the holder of the lock takes from the queue and writes to the socket: no message is cut.
         self._out: deque[bytes] = deque()
         self._send_lock = threading.Lock()
         self._poll = select.poll()
