@@ -238,6 +238,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def own_pid(loader: DataLoader) -> int:
+    """Return the process of a loader's own server."""
+    return loader._service.server.pid
+
+
 def halt(pid: int) -> None:
     """Stop a process that this one has started. On a busy machine its threads run on for a while, until this returns."""
     os.kill(pid, signal.SIGSTOP)

@@ -169,11 +169,9 @@ class Disk:
         self._said("ready")
 
     def _said(self, word: str) -> None:
-        assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == word
 
     def _order(self, **order: Any) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         self._said("ok")
@@ -192,7 +190,6 @@ class Disk:
         self.process.wait()
         ctypes.CDLL(None).umount2(os.fsencode(self.path), MNT_DETACH)
         for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
             pipe.close()
 
 

@@ -114,7 +114,6 @@ def test_interrupted_build_leaves_nothing(large: Path, s3: Any, whole: bool):
     with subprocess.Popen(command, stderr=subprocess.PIPE) as build:
         wait_for(lambda: seen() or build.poll() is not None)
         build.send_signal(signal.SIGINT)
-        assert build.stderr is not None
         text = build.stderr.read().decode()
     if build.returncode == 0:
         pytest.skip("the build was faster than the interrupt")

@@ -72,7 +72,7 @@ def test_what_has_no_record(load: Load) -> None:
         loader.records([-1], 0)
     for wrong in (1.5, float("nan"), "x", None, True):
         with pytest.raises(TypeError, match=r"indices is .*, want a sample's index, 0 or more"):
-            loader.records([wrong], 0)  # type: ignore[list-item]
+            loader.records([wrong], 0)
     with pytest.raises(ValueError, match="names the function 'melt', which this release does not know"):
         reference(None, [{"op": "melt"}])
 

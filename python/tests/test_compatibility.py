@@ -120,8 +120,8 @@ def test_a_sample_is_the_stored_image(images: Path, tmp_path: Path, encoding: tu
             with pytest.raises(IndexError, match=f"no sample {beyond}: the split has {SAMPLES}"):
                 loader.dataset[beyond]
         with pytest.raises(TypeError, match="index is '3'"):
-            loader.dataset["3"]  # type: ignore[index]
-        assert len([label for _, label in loader.dataset]) == SAMPLES  # type: ignore[attr-defined]
+            loader.dataset["3"]
+        assert len([label for _, label in loader.dataset]) == SAMPLES
 
 
 def test_torchs_loader_around_the_dataset_is_refused(load: Load) -> None:

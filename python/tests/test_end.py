@@ -78,7 +78,6 @@ def test_a_loader_goes_with_its_last_name(shards: Path) -> None:
     """No cycle keeps it, or an iteration: the server ends at once, and not when garbage is collected."""
     code = LOADER + PID + "import gc, time\ngc.disable()\nit = iter(loader); next(it)\ndel it, loader\ntime.sleep(60)"
     with script(code, str(shards), NUMPY) as process:
-        assert process.stdout is not None
         pid = int(process.stdout.readline())
         wait_for(lambda: not alive(pid))
         process.kill()

@@ -215,7 +215,7 @@ def test_workers_of_torch_say_that_each_gives_every_sample(
 ) -> None:
     data = pytest.importorskip("torch.utils.data")
 
-    class Batches(data.IterableDataset):  # type: ignore[name-defined, misc]
+    class Batches(data.IterableDataset):
         def __iter__(self) -> Iterator[Any]:
             return map(copied, loader)
 

@@ -99,7 +99,7 @@ def test_arguments_of_a_wrong_type_say_what_is_wanted(load: Load, options: dict[
 
 def test_a_dataset_of_torch_is_no_path() -> None:
     with pytest.raises(TypeError, match=r"dataset is a Compose, want the path of a shard set or of a folder of images"):
-        DataLoader(Compose())  # type: ignore[arg-type]
+        DataLoader(Compose())
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_numbers_of_numpy_are_taken(load: Load) -> None:
     size: Any = np.int64(40)
     transform = [{"op": "Resize", "size": size}, {"op": "CenterCrop", "size": np.array([32, 32])}]
     loader = load(np.int32(8), transform=transform, shuffle=np.bool_(True), seed=np.int64(3), slots=np.int8(2))
-    loader.set_epoch(np.int64(4))  # type: ignore[arg-type]
+    loader.set_epoch(np.int64(4))
     want = load(8, shuffle=True, seed=3)
     want.set_epoch(4)
     assert json.loads(json.dumps(loader.state_dict())) == want.state_dict()
     assert indices(loader) == indices(want)
     with pytest.raises(TypeError, match=r"epoch is 1\.5, want a whole number"):
-        loader.set_epoch(1.5)  # type: ignore[arg-type]
+        loader.set_epoch(1.5)
 
 
 def test_an_empty_path_is_no_data() -> None:
@@ -152,7 +152,7 @@ def test_a_dataset_of_torch_is_for_from_torch() -> None:
             return b"", index
 
     with pytest.raises(TypeError, match=r"dataset is an Images, want .*; imgfeed\.from_torch takes a dataset of torch$"):
-        DataLoader(Images())  # type: ignore[arg-type]
+        DataLoader(Images())
 
 
 def test_torchs_defaults_are_taken(load: Load) -> None:

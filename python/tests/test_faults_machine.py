@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, STANDSTILL, Server, alive, halt, script, seen, wait_for
+from conftest import PATIENCE, RANDOM, STANDSTILL, Server, alive, halt, own_pid, script, seen, wait_for
 from reliability import outcome
 
 import imgfeed
@@ -62,11 +62,6 @@ def test_a_socket_that_vanishes(server: Server, shards: Path, tmp_path: Path, wh
         assert seen(later) == got
     said = "open sessions continue with the same batches; new clients get an error until a server is started again"
     outcome("the socket is deleted, or its folder with it", said, str(error.value).replace(str(server.socket), "SOCKET"))
-
-
-def own_pid(loader: DataLoader) -> int:
-    assert loader._service.server is not None
-    return loader._service.server.pid
 
 
 @pytest.fixture

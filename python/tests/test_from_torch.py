@@ -287,7 +287,7 @@ class Renamed(datasets.ImageFolder):
     """A dataset without."""
 
 
-class Order(data.Sampler):  # type: ignore[type-arg]
+class Order(data.Sampler):
     """A sampler with an order of its own: the last sample first."""
 
     def __init__(self, source: Any) -> None:
@@ -300,7 +300,7 @@ class Order(data.Sampler):  # type: ignore[type-arg]
         return len(self.source)
 
 
-class Stream(data.IterableDataset):  # type: ignore[type-arg]
+class Stream(data.IterableDataset):
     """Samples one after the other."""
 
     def __iter__(self) -> Any:

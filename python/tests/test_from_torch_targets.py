@@ -81,7 +81,7 @@ def coco(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (root / "instances.json").write_text(json.dumps({"images": images, "annotations": anns, "categories": categories}))
     if importlib.util.find_spec("pycocotools") is None:
         module = types.ModuleType("pycocotools.coco")
-        module.COCO = Coco  # type: ignore[attr-defined]
+        module.COCO = Coco
         sys.modules.setdefault("pycocotools", types.ModuleType("pycocotools"))
         sys.modules["pycocotools.coco"] = module
     return lambda **given: datasets.CocoDetection(root / "train2017", str(root / "instances.json"), **given)

@@ -37,7 +37,7 @@ def alone(path: Path, **options: Any) -> DataLoader:
 def test_joined_sets_are_one_after_the_other(shards: Path, other: Path) -> None:
     """Samples, classes and labels, of a list of two: each image has its own class's name."""
     for apart in (False, True):
-        with alone([shards, other], classes_apart=apart) as joined, alone(shards) as first, alone(other) as second:  # type: ignore[arg-type]
+        with alone([shards, other], classes_apart=apart) as joined, alone(shards) as first, alone(other) as second:
             names, a, b = joined.dataset.classes, first.dataset.classes, second.dataset.classes
             assert len(joined.dataset) == SAMPLES + OTHERS
             assert names == ([*a, *b] if apart else [*a, "a-new-class"])
@@ -58,7 +58,7 @@ def test_a_shuffled_epoch_of_joined_sets_has_each_sample_once_on_any_world(shard
     for world in (1, 3):
         got: Counter[int] = Counter()
         for rank in range(world):
-            with alone([shards, other], shuffle=True, rank=rank, world=world, even_batches=False) as loader:  # type: ignore[arg-type]
+            with alone([shards, other], shuffle=True, rank=rank, world=world, even_batches=False) as loader:
                 got.update(indices(loader))
         assert got == Counter(range(SAMPLES + OTHERS))
 
@@ -68,7 +68,7 @@ def mixed(shards: Path, other: Path, mix: Any = (3, 1), **options: Any) -> DataL
 
 
 def test_a_mixture_has_its_weights_and_ends_as_said(shards: Path, other: Path) -> None:
-    with DataLoader({shards: 0.5, other: 0.5}, 6, **OPTIONS) as loader:  # type: ignore[dict-item]
+    with DataLoader({shards: 0.5, other: 0.5}, 6, **OPTIONS) as loader:
         epoch = indices(loader)
         assert len(epoch) == len(set(epoch)) == 2 * OTHERS
         assert sum(i < SAMPLES for i in epoch) == OTHERS

@@ -107,7 +107,7 @@ def test_lightnings_loggers_have_them(load: Load, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from lightning.pytorch.loggers import CSVLogger
 
-    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    class Model(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(3 * 32 * 32, 5)

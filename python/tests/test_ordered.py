@@ -85,7 +85,6 @@ def test_the_lines_as_ordered(typed: Callable[..., subprocess.Popen[str]], tmp_p
     first, second = (batches(DataLoader(tmp_path / "data", rank=rank, **options)) for rank in (0, 1))
     for folder, where in (("/", "/data (the usual folder)"), ("/data/train", "/data/train-shards (beside the working folder)")):
         server, said = typed(serve, folder), ""
-        assert server.stdout is not None
         for line in server.stdout:
             said += line
             if connect := re.match(r"connect with (DataLoader\(.*\))$", line):

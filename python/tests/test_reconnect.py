@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, SAMPLES, Server, alive, copied, halt, imgshard, indices, same, seen, wait_for
+from conftest import PATIENCE, RANDOM, SAMPLES, Server, alive, copied, halt, imgshard, indices, own_pid, same, seen, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, LostError, ServerError, StateError
@@ -41,11 +41,6 @@ def plan(socket: str) -> Callable[..., list[list[tuple[int, str]]]]:
             return [seen(loader) for _ in epochs]
 
     return of
-
-
-def own_pid(loader: DataLoader) -> int:
-    assert loader._service.server is not None
-    return loader._service.server.pid
 
 
 @pytest.mark.parametrize("transport", ["shm", "socket"])

@@ -119,7 +119,7 @@ def test_a_batchs_records_are_asked_for_once_and_when_they_are_looked_at(load: L
         asked.append(len(made))
         return made
 
-    service.ask = counted  # type: ignore[method-assign,assignment]
+    service.ask = counted
     want = loader.records(index, 0)
     assert asked == [32, 8]
     asked.clear()

@@ -41,10 +41,10 @@ class Store(ThreadingHTTPServer):
                 super().__init__(*args, directory=str(folder), **named)
 
             def do_GET(self) -> None:
-                with self.server.lock:  # type: ignore[attr-defined]
-                    self.server.count += 1  # type: ignore[attr-defined]
-                    self.server.asked.append(self.path)  # type: ignore[attr-defined]
-                    refused = self.server.count % 3 == 0 and self.server.count < self.server.fails  # type: ignore[attr-defined]
+                with self.server.lock:
+                    self.server.count += 1
+                    self.server.asked.append(self.path)
+                    refused = self.server.count % 3 == 0 and self.server.count < self.server.fails
                 if refused:
                     self.send_error(503)
                     return
@@ -61,8 +61,8 @@ class Store(ThreadingHTTPServer):
                 self.send_header("Content-Length", str(last + 1 - first))
                 self.end_headers()
                 self.wfile.write(data[first : last + 1])
-                with self.server.lock:  # type: ignore[attr-defined]
-                    self.server.sent += last + 1 - first  # type: ignore[attr-defined]
+                with self.server.lock:
+                    self.server.sent += last + 1 - first
 
             def log_message(self, *args: Any) -> None:
                 pass
@@ -202,9 +202,7 @@ def test_kills_with_a_cache_half_full(shards: Path, store: Store, tmp_path: Path
                 got.append(copied(batch))
                 if chance.random() < 0.3:
                     time.sleep(chance.random() * 0.02)
-                    server = loader._service.server
-                    assert server is not None
-                    server.kill()
+                    loader._service.server.kill()
                     kills += 1
             assert all(same(a, b) for a, b in zip(got, want, strict=True))
 

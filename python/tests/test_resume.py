@@ -91,7 +91,7 @@ def test_foreign_states_are_refused(load: Load, change: dict[str, Any], reason: 
 
 def test_no_state_is_refused(load: Load) -> None:
     with pytest.raises(StateError, match="state is None, want the dictionary"):
-        load(8).load_state_dict(None)  # type: ignore[arg-type]
+        load(8).load_state_dict(None)
 
 
 @pytest.mark.parametrize(

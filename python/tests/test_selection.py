@@ -329,7 +329,7 @@ def test_skip_is_cheap_however_far(load: Load) -> None:
     assert indices(varies) == list(range(8, 16))
     for wrong in (-1, 1.5, True):
         with pytest.raises((TypeError, ValueError), match="batches is"):
-            loader.skip(wrong)  # type: ignore[arg-type]
+            loader.skip(wrong)
     none = load(100, subset=[1], drop_last=True)
     with pytest.raises(ValueError, match="has none"):
         none.skip(1)
@@ -345,16 +345,12 @@ def test_a_server_that_is_started_again_serves_the_same_order(shards: Path) -> N
         for n, batch in enumerate(loader):
             got += batch[2].tolist()
             if n == 3:
-                server = loader._service.server
-                assert server is not None
-                server.kill()
+                loader._service.server.kill()
         assert got == want and sampler.asked == 1 and loader.stats()["reconnects"] == 1
     with DataLoader(shards, 4, weights="balanced", num_samples=40, transform=RANDOM, **options) as loader:
         whole = [batch[2].tolist() for batch in loader]
         loader.set_epoch(0)
         iteration = iter(loader)
         first = [next(iteration)[2].tolist()]
-        server = loader._service.server
-        assert server is not None
-        server.kill()
+        loader._service.server.kill()
         assert first + [batch[2].tolist() for batch in iteration] == whole

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, SAMPLES, SMALL, alive, indices, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, alive, indices, own_pid, script, wait_for
 
 from imgfeed import DataLoader
 
@@ -25,18 +25,13 @@ def own(shards: Path, batch_size: int = 8, **options: Any) -> DataLoader:
     return DataLoader(shards, batch_size, **given)
 
 
-def pid_of(loader: DataLoader) -> int:
-    assert loader._service.server is not None
-    return loader._service.server.pid
-
-
 def _make_and_iterate(shards: Path, end: str, results: Any) -> None:
     """Make a loader in this process, and end without closing it."""
     loader = own(shards, shuffle=True, seed=5)
     seen = indices(loader)
     iteration = iter(loader)
     next(iteration)
-    results.put((seen, pid_of(loader)))
+    results.put((seen, own_pid(loader)))
     if end == "exit":
         sys.exit(0)
     if end == "raise":
@@ -61,7 +56,7 @@ def test_a_loader_made_in_another_process(shards: Path, start: str, end: str) ->
         assert child.exitcode == (1 if end == "raise" else 0)
         assert got == want
         wait_for(lambda: not alive(pid))
-        assert pid_of(loader) != pid and alive(pid_of(loader))
+        assert own_pid(loader) != pid and alive(own_pid(loader))
         assert seen + indices(iteration) == want
 
 
@@ -93,7 +88,7 @@ print(count + sum(len(labels) for _, labels in it))
 def test_several_loaders_in_a_process(shards: Path) -> None:
     """In turns, and one within the other's loop, as a validation is: each with a server of its own."""
     with own(shards, shuffle=True, seed=1) as train, own(shards, 16) as val:
-        assert pid_of(train) != pid_of(val)
+        assert own_pid(train) != own_pid(val)
         first, second = iter(train), iter(val)
         seen: tuple[list[int], list[int]] = ([], [])
         for batch in first:
@@ -128,7 +123,7 @@ def test_an_iteration_goes_to_another_thread(shards: Path) -> None:
             thread.start()
             thread.join(PATIENCE)
             assert seen == list(range(SAMPLES))
-        assert alive(pid_of(loader))
+        assert alive(own_pid(loader))
 
 
 def test_a_loader_made_by_a_thread_that_has_ended(shards: Path) -> None:

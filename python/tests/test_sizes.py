@@ -11,7 +11,7 @@ from conftest import SMALL as SMALL_OPS
 
 from imgfeed import BadRequestError, DataLoader
 
-RANDOM: list[dict[str, Any]] = list(RANDOM_OPS)  # type: ignore[arg-type]
+RANDOM: list[dict[str, Any]] = list(RANDOM_OPS)
 SMALL: list[dict[str, Any]] = list(SMALL_OPS)
 SIZES = {0: 32, 2: 48, 3: 40}
 OPTIONS: dict[str, Any] = {
@@ -96,9 +96,7 @@ def test_a_server_that_dies_around_a_change(shards: Path, want: list[list[tuple[
             for n, batch in enumerate(loader):
                 got += seen([batch])
                 if n == epoch or n == len(loader) - 1:
-                    server = loader._service.server
-                    assert server is not None
-                    server.kill()
+                    loader._service.server.kill()
             assert got == want[epoch]
 
 
@@ -133,7 +131,7 @@ def test_transform_and_batch_size_change_between_epochs(shards: Path) -> None:
         with pytest.raises(ValueError, match="batch_size is 0"):
             loader.set_batch_size(0)
         with pytest.raises(TypeError, match="transform holds int"):
-            loader.set_transform(7)  # type: ignore[arg-type]
+            loader.set_transform(7)
         loader.set_transform("nonsense")
         with pytest.raises(BadRequestError, match="unknown transform"):
             next(iter(loader))

@@ -28,7 +28,6 @@ def function(name: str) -> Any:
     code = "\n".join(re.findall(r"^(?:    )?((?:policy|jitter) = .*)$", section, re.M))
     lines = [line for line in code.splitlines() if any(f"{alias}." in line for alias in modules)]
     body = re.search(rf"^( *)def {name}\(.*\n(?:\1 +.*\n)+", section, re.M)
-    assert body is not None
     text = "\n".join(line.removeprefix(body[1]) for line in body[0].splitlines())
     space: dict[str, Any] = dict(modules)
     exec("\n".join([*lines, text]), space)
@@ -47,7 +46,7 @@ def test_the_documents_functions(shards: Path, name: str) -> None:
         "framework": "numpy",
         "subset": 0.4,
     }
-    size = [{**op, "size": 8 * op["size"]} for op in SMALL]  # type: ignore[operator]
+    size = [{**op, "size": 8 * op["size"]} for op in SMALL]
     want: dict[int, Any] = {}
     with DataLoader(shards, 8, transform=size, **options) as plain:
         for images, _, indices in plain:

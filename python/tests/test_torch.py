@@ -19,7 +19,6 @@ Load = Callable[..., DataLoader]
 def test_tensors_are_views_in_channels_last_memory(load: Load) -> None:
     loader, arrays = load(8, framework="torch"), load(8)
     ring = loader._service.session().ring
-    assert ring is not None
     for (images, labels, index), want in zip(loader, arrays, strict=True):
         assert images.shape[1:] == (3, 32, 32) and images.dtype == torch.uint8
         assert images.is_contiguous(memory_format=torch.channels_last)

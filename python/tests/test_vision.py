@@ -241,7 +241,7 @@ def test_what_the_feed_does_not_do_is_named(load: Load, t: Any) -> None:
         def __call__(self, image: Any) -> Any:
             return image
 
-    class Resize(t.Resize):  # type: ignore[misc, name-defined]
+    class Resize(t.Resize):
         """One with code of its own."""
 
     for steps, words in [

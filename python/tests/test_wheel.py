@@ -18,7 +18,6 @@ pytest.importorskip("hatchling")
 def hook() -> ModuleType:
     """Return python/hatch_build.py."""
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "python" / "hatch_build.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

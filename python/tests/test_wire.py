@@ -190,7 +190,6 @@ def test_arrays_of_an_unknown_kind_are_passed_over() -> None:
         session.open({"transport": "socket"})
         session.start(0, 0)
         batch = session.next()
-        assert batch is not None
         assert [column.tolist() for column in batch.arrays.columns()] == [[[[[10, 20, 30]]]], [3], [4]]
 
 

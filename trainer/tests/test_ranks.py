@@ -70,7 +70,6 @@ def test_a_signal_to_all_saves_and_ends(train: Train, sets: Path, tmp_path: Path
     base += ["--stopped-status", "75", "--schedule", "constant"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command(*base), stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
-        assert process.stdout is not None
         while not (line := process.stdout.readline()).startswith("Epoch: [1][2"):
             assert process.poll() is None, line
         os.killpg(process.pid, number)  # as a terminal does: torchrun and its ranks
@@ -84,7 +83,6 @@ def test_a_rank_that_is_killed_is_named(sets: Path, tmp_path: Path) -> None:
     base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "3000", *TWO]
     pipe = subprocess.PIPE
     with subprocess.Popen(command(*base), stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        assert process.stdout is not None
         while not process.stdout.readline().startswith("Epoch: [1][2"):
             assert process.poll() is None
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
@@ -101,7 +99,6 @@ def test_ranks_end_with_their_launcher(sets: Path, tmp_path: Path) -> None:
     base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "3000", *TWO]
     pipe = subprocess.PIPE
     with subprocess.Popen(command(*base), stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
         while not process.stdout.readline().startswith("Epoch: [1][2"):
             assert process.poll() is None
         process.kill()

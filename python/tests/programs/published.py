@@ -32,7 +32,7 @@ class Noting(imgfeed.DataLoader):
         self.noted: list[tuple[int, list[int]]] = []
         Noting.made += (self,)
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         epoch = self.sampler.epoch
         for images, labels, index in super().__iter__():
             self.noted.append((epoch, [int(i) for i in index]))
@@ -55,17 +55,17 @@ def without_cuda() -> None:
 
         return call
 
-    torch.cuda.set_device = lambda device: None  # type: ignore[assignment]
+    torch.cuda.set_device = lambda device: None
     torch.distributed.init_process_group = instead(torch.distributed.init_process_group, backend="gloo")
-    torch.nn.parallel.DistributedDataParallel = OnTheProcessor  # type: ignore[misc]
-    torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda model: model)  # type: ignore[method-assign]
+    torch.nn.parallel.DistributedDataParallel = OnTheProcessor
+    torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda model: model)
     torch.tensor = instead(torch.tensor, device="cpu")
 
 
 def main() -> None:
     """Run the program in this process."""
     data, out, program, *arguments = sys.argv[1:]
-    imgfeed.DataLoader = Noting  # type: ignore[misc]
+    imgfeed.DataLoader = Noting
     if not torch.cuda.is_available():
         without_cuda()
     torch.serialization.add_safe_globals([argparse.Namespace])  # torchvision's checkpoints have one, and torch 2.6 loads none

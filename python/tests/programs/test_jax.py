@@ -19,7 +19,6 @@ def test_jax_has_the_ring_itself(shards: Path) -> None:
     """An array of JAX is the slot, which comes back when JAX lets go of it, having computed; no batch is overwritten."""
     with DataLoader(shards, 8, shuffle=True, slots=8, **OPTIONS) as loader:
         ring = loader._service.session().ring
-        assert ring is not None
         largest = jax.jit(lambda images: images.max(axis=(1, 2, 3)))
         shared = []
         for images, *rest in loader:

@@ -19,7 +19,6 @@ PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "views" / "pretrain
 def program() -> ModuleType:
     """The program as a module."""
     spec = importlib.util.spec_from_file_location("pretrain", PROGRAM)
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
