@@ -1,30 +1,23 @@
 """A loop with Accelerate that notes each rank's samples and optimizer steps, and saves its state in an epoch, or loads it."""
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
+from notes import OPTIONS, arguments, sums, write
 from torch import nn
 
 from imgfeed import DataLoader
 
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 SAVED_AT = (1, 4)  # epoch, and batches of it
 
 
 def main() -> None:
     """Train for three epochs, each with an evaluation."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out"):
-        parser.add_argument(name)
-    parser.add_argument("--resume")
-    args = parser.parse_args()
-    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
-    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)  # before Accelerator(), as in its examples
-    val = DataLoader(args.data, 8, even_batches=False, **options)
+    args = arguments("--resume")
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **OPTIONS)  # before Accelerator(), as in its examples
+    val = DataLoader(args.data, 8, even_batches=False, **OPTIONS)
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
     model: Any = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -55,8 +48,8 @@ def main() -> None:
                 right = accelerator.unwrap_model(model)(images).argmax(1) == labels
             counts += torch.tensor([float(right.sum()), len(labels)])
         noted["counted"].append(int(accelerator.reduce(counts)[1]))
-    noted["weights"] = [float(p.double().sum()) for p in model.parameters()]
-    Path(args.out, f"rank{accelerator.process_index}.json").write_text(json.dumps(noted))
+    noted["weights"] = sums(model)
+    write(args.out, accelerator.process_index, noted)
     accelerator.end_training()
 
 

@@ -1,32 +1,24 @@
 """Gradient accumulation with Accelerate, by torch's loader or by imgfeed's, that notes what Accelerate knows at each step."""
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
+from notes import OPTIONS, arguments, sums, write
 from torch import nn
 from torch.utils import data
 
 from imgfeed import DataLoader
 
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
-
 
 def main() -> None:
     """Train for three epochs, evaluate in the middle of each, and leave the second one early."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out", "loader"):
-        parser.add_argument(name)
-    args = parser.parse_args()
-    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "num_workers": 1, "with_index": True}
+    args = arguments("loader")
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
-    train: Any = DataLoader(args.data, 8, **options)
-    val: Any = DataLoader(args.data, 20, **options)
+    train: Any = DataLoader(args.data, 8, **OPTIONS)
+    val: Any = DataLoader(args.data, 20, **OPTIONS)
     if args.loader == "torch":
-        with DataLoader(args.data, 8, rank=0, world=1, **options) as whole:
+        with DataLoader(args.data, 8, rank=0, world=1, **OPTIONS) as whole:
             samples = data.TensorDataset(*map(torch.cat, zip(*whole, strict=True)))
         train, val = data.DataLoader(samples, 8), data.DataLoader(samples, 20)
     torch.manual_seed(0)
@@ -49,9 +41,9 @@ def main() -> None:
                     gathered += accelerator.gather_for_metrics(seen).tolist()
                 noted["gathered"].append(sorted(gathered))
                 noted["steps"].append([state.end_of_dataloader, state.remainder])
-    noted["weights"] = [float(p.double().sum()) for p in model.parameters()]
+    noted["weights"] = sums(model)
     noted["left"] = [float(p.grad.abs().sum()) for p in model.parameters() if p.grad is not None]
-    Path(args.out, f"rank{accelerator.process_index}.json").write_text(json.dumps(noted))
+    write(args.out, accelerator.process_index, noted)
     accelerator.end_training()
 
 

@@ -1,17 +1,15 @@
 """A loop with DistributedDataParallel as torch's tutorials have it, that notes which samples each rank has had."""
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
+from notes import OPTIONS, arguments, sums, write
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from imgfeed import DataLoader
 
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 EPOCHS = 3
 SAVED_AT = (1, 2)  # epoch, and batches of it
 
@@ -20,9 +18,8 @@ class Trainer:
     """Trains, evaluates, and keeps a snapshot that it goes on from where there is one."""
 
     def __init__(self, data: str, snapshot: Path) -> None:
-        options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
-        self.train = DataLoader(data, 8, shuffle=True, seed=3, **options)
-        self.val = DataLoader(data, 8, even_batches=False, **options)
+        self.train = DataLoader(data, 8, shuffle=True, seed=3, **OPTIONS)
+        self.val = DataLoader(data, 8, even_batches=False, **OPTIONS)
         torch.manual_seed(1)
         self.model = DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5)))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
@@ -62,21 +59,17 @@ class Trainer:
 
 def main() -> None:
     """Train for three epochs: with set_epoch, then without; or go on from a snapshot."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out"):
-        parser.add_argument(name)
-    parser.add_argument("--snapshot")
-    args = parser.parse_args()
+    args = arguments("--snapshot")
     distributed.init_process_group("gloo")
     noted = []
     for set_epoch in (True,) if args.snapshot else (True, False):
         trainer = Trainer(args.data, Path(args.snapshot or Path(args.out, f"snapshot-{set_epoch}.pt")))
         for epoch in range(trainer.begun, EPOCHS):
             trainer.epoch(epoch, set_epoch)
-        trainer.noted["weights"] = [float(p.detach().double().sum()) for p in trainer.model.parameters()]
+        trainer.noted["weights"] = sums(trainer.model)
         noted.append(trainer.noted)
         distributed.barrier()
-    Path(args.out, f"rank{distributed.get_rank()}.json").write_text(json.dumps({"runs": noted}))
+    write(args.out, distributed.get_rank(), {"runs": noted})
     distributed.destroy_process_group()
 
 

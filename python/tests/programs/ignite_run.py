@@ -1,33 +1,25 @@
 """A training with Ignite that notes which samples each rank has had; it saves its state in an epoch, or goes on from there."""
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import ignite.distributed as idist
 import torch
 from ignite.engine import Engine, Events
 from ignite.handlers import Checkpoint, DiskSaver
+from notes import OPTIONS, arguments, sums, write
 from torch import nn
 
 from imgfeed import DataLoader
 
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 EPOCHS = 3
 SAVED_AT = 3  # iterations, and each multiple of it
 
 
 def main() -> None:
     """Train for three epochs, each with an evaluation."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out"):
-        parser.add_argument(name)
-    parser.add_argument("--resume")
-    args = parser.parse_args()
-    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
-    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
-    val = DataLoader(args.data, 8, even_batches=False, **options)
+    args = arguments("--resume")
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **OPTIONS)
+    val = DataLoader(args.data, 8, even_batches=False, **OPTIONS)
     torch.manual_seed(1)
     model = idist.auto_model(nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5)))
     optimizer = idist.auto_optim(torch.optim.SGD(model.parameters(), lr=1e-3))
@@ -65,8 +57,8 @@ def main() -> None:
     if args.resume:
         Checkpoint.load_objects(saved, torch.load(args.resume))
     trainer.run(train, max_epochs=EPOCHS)
-    noted["weights"] = [float(p.detach().double().sum()) for p in model.parameters()]
-    Path(args.out, f"rank{idist.get_rank()}.json").write_text(json.dumps(noted))
+    noted["weights"] = sums(model)
+    write(args.out, idist.get_rank(), noted)
     idist.finalize()
 
 

@@ -1,18 +1,14 @@
 """A training with Lightning that notes which samples each rank has had."""
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from notes import OPTIONS, arguments, sums, write
 from torch import nn
 
 from imgfeed import DataLoader
-
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 
 
 class Model(lightning.LightningModule):
@@ -46,17 +42,10 @@ class Model(lightning.LightningModule):
 
 def main() -> None:
     """Train for three epochs, with a checkpoint after each step."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out"):
-        parser.add_argument(name)
-    parser.add_argument("--devices", type=int, default=1)
-    parser.add_argument("--accumulate", type=int, default=1)
-    parser.add_argument("--resume")
-    args = parser.parse_args()
-    options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
+    args = arguments("--resume", devices=1, accumulate=1)
     lightning.seed_everything(1, workers=True)
-    train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
-    val = DataLoader(args.data, 26, even_batches=False, **options)
+    train = DataLoader(args.data, 8, shuffle=True, seed=3, **OPTIONS)
+    val = DataLoader(args.data, 26, even_batches=False, **OPTIONS)
     trainer = lightning.Trainer(
         max_epochs=3,
         accumulate_grad_batches=args.accumulate,
@@ -72,8 +61,8 @@ def main() -> None:
     model = Model()
     trainer.fit(model, train, val, ckpt_path=args.resume)
     noted = {"trained": model.trained, "optimized": model.optimized, "validated": model.validated}
-    noted |= {"world": [train.rank, train.world], "weights": [float(p.detach().double().sum()) for p in model.parameters()]}
-    Path(args.out, f"rank{trainer.global_rank}.json").write_text(json.dumps(noted))
+    noted |= {"world": [train.rank, train.world], "weights": sums(model)}
+    write(args.out, trainer.global_rank, noted)
 
 
 if __name__ == "__main__":

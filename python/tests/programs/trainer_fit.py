@@ -1,18 +1,16 @@
 """A training with the Trainer of Hugging Face that notes which samples each rank has had."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from notes import OPTIONS, arguments, sums, write
 from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from imgfeed import DataLoader
-
-SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 
 
 def batch_of(samples: list[Any]) -> dict[str, Any]:
@@ -74,12 +72,7 @@ def counted(prediction: Any) -> dict[str, float]:
 
 def main() -> None:
     """Train for three epochs, each with an evaluation and checkpoints."""
-    parser = argparse.ArgumentParser()
-    for name in ("data", "out"):
-        parser.add_argument(name)
-    parser.add_argument("--resume", help="a checkpoint of the Trainer")
-    parser.add_argument("--accumulate", type=int, default=1, help="batches that an optimizer step sums")
-    args = parser.parse_args()
+    args = arguments("--resume", accumulate=1)
     settings = TrainingArguments(
         args.out,
         num_train_epochs=3,
@@ -94,9 +87,7 @@ def main() -> None:
         report_to=[],
         disable_tqdm=True,
     )
-    options: dict[str, Any] = {
-        "transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1, "collate_fn": batch_of
-    }  # fmt: skip
+    options = {**OPTIONS, "collate_fn": batch_of}
     torch.manual_seed(1)
     train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)
     if args.resume:
@@ -111,9 +102,9 @@ def main() -> None:
         "evaluated": model.evaluated,
         "steps": trainer.state.global_step,
         "counted": [entry["eval_samples"] for entry in trainer.state.log_history if "eval_samples" in entry],
-        "weights": [float(p.detach().double().sum()) for p in model.parameters()],
+        "weights": sums(model),
     }
-    Path(args.out, f"rank{trainer.args.process_index}.json").write_text(json.dumps(noted))
+    write(args.out, trainer.args.process_index, noted)
 
 
 if __name__ == "__main__":
