@@ -35,7 +35,7 @@ import tempfile
 from pathlib import Path
 
 import run
-from run import HERE, LEVELS, Contender, build_go, output, processor, say
+from run import HERE, LEVELS, Contender, arguments, output, processor, programs, say
 
 TRANSFORMS = ("eval", "train-resize", "train")
 CODECS = ("bitpack", "zstd", "lz4", "none")
@@ -167,12 +167,8 @@ def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[s
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
-    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p = arguments(__doc__)
     p.add_argument("--repeat", type=int, default=8, help="how often each image is packed")
-    p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=1.5, help="measured in each cell of each round")
     p.add_argument("--core", type=int, default=0, help="core to pin to")
     p.add_argument("--ffcv-python", default=sys.executable, help="a Python that has ffcv and torchvision")
@@ -186,8 +182,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-pixels-")))
         work.mkdir(parents=True, exist_ok=True)
-        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
-        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
+        imgshard = programs(args, work)
         sets, files = pack(args.images, args.repeat, work, imgshard)
         rows = contenders(args, work, sets, files)
         measure([r for r, _ in rows], args.rounds)

@@ -297,12 +297,24 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
     return "\n".join(line for line in lines if line)
 
 
-def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the arguments that the benchmarks of this folder share."""
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path, help="folder of JPEG files")
     p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
     p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
     p.add_argument("--rounds", type=int, default=5)
+    return p
+
+
+def programs(args: argparse.Namespace, work: Path) -> Path:
+    """Have args name imgfeed, and return imgshard: those given, or built from this checkout."""
+    args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
+    return (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).absolute()  # resolved it would be imgfeed
+
+
+def parse() -> argparse.Namespace:
+    p = arguments(__doc__)
     p.add_argument("--seconds", type=float, default=2, help="measured in each cell of each round")
     p.add_argument("--cores", default="0", help="core to pin to; two, as 0,1, also measure two threads")
     p.add_argument("--turbojpeg", type=Path, action="append", default=[], help="folder of another libturbojpeg.so.0 to measure")
@@ -318,8 +330,7 @@ def main() -> None:
     args = parse()
     with tempfile.TemporaryDirectory(prefix="imgfeed-peers-") as folder:
         work = Path(folder)
-        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
-        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).absolute()  # resolved it would be imgfeed
+        imgshard = programs(args, work)
         data, files = pack(args.images, work, imgshard)
         listing = work / "list.txt"
         listing.write_text("".join(f"{f}\n" for f in files))

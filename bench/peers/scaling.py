@@ -39,7 +39,7 @@ from pathlib import Path
 
 import run
 from cores import Others
-from run import build_go, output, processor, say
+from run import arguments, output, processor, programs, say
 
 ENGINE = (("original", "eval"), ("original", "train"), ("original", "full"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
 CLIENT = (("original", "eval"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
@@ -251,12 +251,8 @@ def facts(args: argparse.Namespace, count: int, ways: list[Way]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
-    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p = arguments(__doc__)
     p.add_argument("--repeat", type=int, default=40, help="how often each image is packed")
-    p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=0.8, help="measured in each cell of each round")
     p.add_argument("--warm-up", type=float, default=3.0, help="seconds before each of these, with sets of pixels")
     p.add_argument("--cores", default="0,1", help="the two cores to use")
@@ -274,8 +270,7 @@ def main() -> None:
     args = parse()
     with tempfile.TemporaryDirectory(prefix="imgfeed-scaling-") as folder:
         work = Path(folder)
-        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
-        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
+        imgshard = programs(args, work)
         sets, count = pack(args, work, imgshard)
         client, engine = measure_client(args, sets, work), measure_engine(args, sets)
         ways = [w for row in (*engine.values(), *client.values()) for w in row]

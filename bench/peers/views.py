@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import build_go, output, pack, processor, resampler, say
+from run import arguments, output, pack, processor, programs, resampler, say
 
 PRESETS = ("simclr", "moco-v3", "dino", "dinov2")
 
@@ -76,12 +76,8 @@ def serve_torchvision(preset: str, folder: str, seconds: float) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("images", type=Path)
-    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
-    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p = arguments(__doc__)
     p.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS)
-    p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=3, help="measured in each cell of each round")
     p.add_argument("--core", type=int, default=0)
     p.add_argument("--python", default=sys.executable, help="a Python that has torchvision (default: this one)")
@@ -92,8 +88,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        imgfeed = args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
-        data, files = pack(args.images, work, args.imgshard or build_go("./cmd/imgshard", work / "imgshard"))
+        data, files = pack(args.images, work, programs(args, work))
         pinned = ["taskset", "-c", str(args.core)]
         print("| samples per second per core | torchvision on Pillow | imgfeed | × |\n|---|--:|--:|--:|")
         kernels = ""
@@ -106,7 +101,7 @@ def main() -> None:
                     )
                 )
                 command = ["bench", str(data), "--transform", preset, "--resampler", resampler(args.python), "--threads", "1"]
-                bench = [*pinned, str(imgfeed), *command, "--batch-size", "64", "--seconds", str(args.seconds), "--json"]
+                bench = [*pinned, str(args.imgfeed), *command, "--batch-size", "64", "--seconds", str(args.seconds), "--json"]
                 ours = json.loads(subprocess.check_output(bench))
                 figures.append((theirs, ours["images_per_cpu_second"]))
                 kernels = ours["kernels"]
