@@ -13,7 +13,8 @@ import pytest
 from test_wire import example, options
 
 from imgfeed._server import wire
-from imgfeed._server.client import FieldInfo, Session
+from imgfeed._server.client import Session
+from imgfeed._server.sets import FieldInfo
 from imgfeed.errors import ImgfeedError, ProtocolError
 
 #: IMGFEED_HOSTILE=1000000,7 asks for a million conversations from the seed 7.

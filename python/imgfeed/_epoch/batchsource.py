@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from .. import errors, records
 from .._arguments.arguments import Options
-from .._server.client import Batch, Selected
+from .._server.client import Batch
 from .._server.service import Service
+from .._server.sets import Selected
 from .state import Position
 
 log = logging.getLogger("imgfeed")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._arguments.arguments import Options
-from .._server.client import Batch, FieldInfo
+from .._server.client import Batch
 from .._server.ring import Arrays, Ring
+from .._server.sets import FieldInfo
 from .._server.targets import Dictionaries, as_tensors
 from ..records import Records
 

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 from .._server.ranks import rank_batches, rank_samples
-from .._server.ring import Array
 from .._server.service import Service
+from .._server.sets import Array
 from .selection import Selection
 from .state import Progress
 

@@ -14,10 +14,10 @@ from .. import errors
 from .._arguments.arguments import Options
 from .._arguments.kinds import Fraction
 from .._arguments.numbers import indices
-from .._server.client import Selected, Session
+from .._server.client import Session
 from .._server.ranks import rank_batches
-from .._server.ring import Array
 from .._server.service import Service
+from .._server.sets import Array, Selected
 from .state import Position, Progress
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)

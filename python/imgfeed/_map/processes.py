@@ -25,8 +25,9 @@ from .. import errors
 from .._epoch import outputs
 from .._epoch.batchsource import BatchSource
 from .._server.client import Batch
-from .._server.ring import Array, Arrays, Packed
+from .._server.ring import Arrays, Packed
 from .._server.service import Service
+from .._server.sets import Array
 from .step import TEXT, WANTED, Step
 from .worker import BUFFERS, LOOK, Order, Shared, Worker
 

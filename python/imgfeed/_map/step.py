@@ -9,7 +9,7 @@ import numpy as np
 
 from .._arguments.arguments import Options
 from .._epoch import outputs
-from .._server.ring import Array
+from .._server.sets import Array
 
 # The parameters that a function may have.
 WANTED = {"map": "image, label, target, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}

@@ -21,8 +21,9 @@ import numpy as np
 
 from .._epoch import outputs
 from .._server.client import Batch
-from .._server.ring import Array, Arrays, Packed
+from .._server.ring import Arrays, Packed
 from .._server.service import Service
+from .._server.sets import Array
 from .._server.targets import Dictionaries
 from .step import TEXT, Step
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import math
 import operator
 import os
@@ -10,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,7 +19,8 @@ import numpy.typing as npt
 from .. import errors
 from .._arguments import vision
 from . import wire
-from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
+from .ring import DECODERS, Arrays, Ring, Shape, split_raw
+from .sets import Array, FieldInfo, Selected, SetInfo
 from .targets import TargetFields, mask_of, objects_of
 
 T = TypeVar("T")
@@ -33,60 +33,6 @@ _LATE = "imgfeed: the server did not answer in time"
 _ALIVE = "alive"  # the type of the answer to that: it has no other use
 
 
-@dataclass(frozen=True)
-class FieldInfo:
-    """A value that each sample of a set has beside its label."""
-
-    name: str
-    type: str  # int64, float32, bytes, text, json, objects or mask
-    size: int  # of a vector; 0: one number, or a type without a fixed size
-    classes: tuple[str, ...] = ()  # the names of the labels of objects or of a mask
-    columns: tuple[dict[str, str], ...] = ()  # name and type of each object's numbers
-
-    def __str__(self) -> str:
-        """Return the type, as ``float32[40]``."""
-        return f"{self.type}[{self.size}]" if self.size else self.type
-
-    def cut(self, values: bytes) -> tuple[Any, bytes]:
-        """Return the value that stands first among a record's, and the rest."""
-        decoders = {**DECODERS, "objects": lambda value: objects_of(value, self.columns), "mask": mask_of}
-        if self.type in decoders:
-            end = 4 + int.from_bytes(values[:4], "little")
-            return decoders[self.type](values[4:end]), values[end:]
-        dtype = np.dtype(self.type).newbyteorder("<")
-        end = max(self.size, 1) * dtype.itemsize
-        numbers = np.frombuffer(values[:end], dtype).astype(self.type)
-        return numbers if self.size else numbers[0], values[end:]
-
-
-@dataclass(frozen=True)
-class SetInfo:
-    """One split that the server can serve, as its hello describes it."""
-
-    split: str
-    samples: int
-    classes: int
-    partitions: int
-    fingerprint: str
-    content: str  # digest of the records; "" if the set has no digest
-    encoding: dict[str, Any]
-    stored: str  # the encoding, for people
-    keeps_files: bool  # records are the files' own bytes
-    partitions_here: tuple[int, ...]
-    fields: tuple[FieldInfo, ...]
-    joined: tuple[int, ...]  # samples of each of the sets that it was joined of; () of any other
-
-    def differs(self, before: "SetInfo") -> str:
-        """Say how the data differ from those of before; "" if they do not, as far as is known."""
-        if self.fingerprint != before.fingerprint:
-            return f"its fingerprint is {self.fingerprint}, and was {before.fingerprint}"
-        if self.encoding != before.encoding:
-            return f"its images are stored as {self.stored}, and were as {before.stored}"
-        if self.content and before.content and self.content != before.content:
-            return f"its samples have other content, {self.content}, and had {before.content}"
-        return ""
-
-
 @dataclass(slots=True)
 class Batch:
     """One batch as it came. To continue after it, pass consumed to ``Session.start``."""
@@ -96,43 +42,6 @@ class Batch:
     left: int  # batches of the epoch that follow it
     bad: list[dict[str, Any]]  # as docs/format/wire.md has it
     arrays: Arrays
-
-
-@dataclass(frozen=True, eq=False)
-class Selected:
-    """Which samples epochs hold, as docs/format/wire.md's ``select`` has it. Two of the same digest are the same."""
-
-    indices: Array | None = None  # int64
-    weights: Array | None = None  # float64
-    repeats: int = 1
-    positions: int | None = None
-    of_rank: bool = False
-    mix: tuple[float, ...] | None = None  # a weight for each joined set
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Name it: 32 hexadecimal digits."""
-        text = f"{self.repeats} {self.positions} {self.of_rank} {self.indices is None} {self.weights is None}"
-        hashed = hashlib.sha256(f"{text}{'' if self.mix is None else f' {self.mix}'}\n".encode())
-        for part in self.payload():
-            hashed.update(part)
-        return hashed.hexdigest()[:32]
-
-    def payload(self) -> list[memoryview]:
-        """Return the bytes that follow the message: the arrays' own memory, where they are as the wire has them."""
-        arrays = (self.indices, "<i8"), (self.weights, "<f8")
-        return [np.ascontiguousarray(a, dtype).data.cast("B") for a, dtype in arrays if a is not None]
-
-    def message(self) -> wire.Message:
-        counts = {"list": self.indices, "weights": self.weights}
-        return {
-            "type": "select",
-            **{name: len(array) for name, array in counts.items() if array is not None},
-            **({} if self.positions is None else {"positions": self.positions}),
-            **({"of_rank": True} if self.of_rank else {}),
-            **({} if self.mix is None else {"mix": list(self.mix)}),
-            **({} if self.repeats == 1 else {"repeats": self.repeats}),
-        }
 
 
 class Session:
@@ -176,18 +85,7 @@ class Session:
             self.waits: list[str] = hello.get("waits", [])
             #: The largest values that requests may have, by name.
             self.limits: dict[str, int] = hello.get("limits", {})
-            self.sets = [
-                SetInfo(
-                    **{name: s[name] for name in ("split", "samples", "classes", "partitions", "fingerprint", "encoding")},
-                    content=s.get("content", ""),
-                    stored=s.get("stored", ""),
-                    keeps_files=s.get("keeps_files", False),
-                    partitions_here=tuple(s["partitions_here"]),
-                    fields=tuple(_field(f) for f in s.get("fields") or ()),
-                    joined=tuple(s.get("joined") or ()),
-                )
-                for s in hello["sets"]
-            ]
+            self.sets = [SetInfo.of(split) for split in hello["sets"]]
 
     def open(
         self,
@@ -348,7 +246,7 @@ class Session:
         def read(reply: wire.Message) -> dict[str, Any]:
             values, rest = {}, self._raw(reply["bytes"], np.uint8).tobytes()
             for one in fields:
-                values[one.name], rest = one.cut(rest)
+                values[one.name], rest = _cut(one, rest)
             return values
 
         return self._ask({"type": "values", "index": index}, read)
@@ -502,9 +400,16 @@ def _understood(connection: wire.Connection, message: wire.Message) -> Iterator[
         raise errors.ProtocolError(f"imgfeed: a {kind!r} from the server is invalid: {type(e).__name__}: {e}") from e
 
 
-def _field(of: Mapping[str, Any]) -> FieldInfo:
-    lists = (tuple(of.get(name) or ()) for name in ("classes", "columns"))
-    return FieldInfo(of["name"], of["type"], of.get("size", 0), *lists)
+def _cut(field: FieldInfo, values: bytes) -> tuple[Any, bytes]:
+    """Return the value of a field, which stands first among a record's values, and the rest."""
+    decoders = {**DECODERS, "objects": lambda value: objects_of(value, field.columns), "mask": mask_of}
+    if field.type in decoders:
+        end = 4 + int.from_bytes(values[:4], "little")
+        return decoders[field.type](values[4:end]), values[end:]
+    dtype = np.dtype(field.type).newbyteorder("<")
+    end = max(field.size, 1) * dtype.itemsize
+    numbers = np.frombuffer(values[:end], dtype).astype(field.type)
+    return numbers if field.size else numbers[0], values[end:]
 
 
 @functools.cache

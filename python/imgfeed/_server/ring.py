@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import errors
+from .sets import Array
 from .targets import Dictionaries, TargetFields
 
-Array = npt.NDArray[Any]
 Part = tuple[tuple[int, ...], np.dtype[Any], int]
 
 

@@ -13,9 +13,10 @@ from .._arguments.arguments import Options
 from .._arguments.paths import Joined
 from .._arguments.vision import Pipeline
 from . import client, ranks, wire
-from .client import Session, SetInfo
+from .client import Session
 from .launcher import OwnServer
 from .ring import Ring
+from .sets import SetInfo
 from .targets import second_of
 
 log = logging.getLogger("imgfeed")

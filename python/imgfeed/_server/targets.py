@@ -4,18 +4,13 @@ import functools
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import errors
-
-if TYPE_CHECKING:
-    from .._arguments.arguments import Options
-    from .client import SetInfo
-
-Array = npt.NDArray[Any]
+from .._arguments.arguments import Options
+from .sets import Array, SetInfo
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class TargetFields:
         return [name for name in (self.objects, self.mask, self.image_id, "height", "width") if name is not None]
 
 
-def target_fields(served: "SetInfo", options: "Options") -> TargetFields | None:
+def target_fields(served: SetInfo, options: Options) -> TargetFields | None:
     """Return the target fields of a split for boxes= and target=, or None where labels and fields come as they are."""
     boxes, target = options.boxes, options.target
     of = {kind: next((f.name for f in served.fields if f.type == kind), None) for kind in ("objects", "mask")}
@@ -68,7 +63,7 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
-def second_of(served: "SetInfo", options: "Options") -> tuple[str | None, TargetFields | None]:
+def second_of(served: SetInfo, options: Options) -> tuple[str | None, TargetFields | None]:
     """Return the field that replaces the labels, and the fields that dictionaries are made of instead."""
     follow = target_fields(served, options)
     if follow is None or follow.objects is None:
