@@ -227,7 +227,7 @@ except imgfeed.ImgfeedError as e:
 
 @pytest.fixture
 def full() -> Callable[..., list[str]]:
-    """What runs a program with a full tmpfs in place of a folder: of bytes, or of names as well."""
+    """What runs a program with a full tmpfs instead of a folder: of bytes, or of names as well."""
 
     def of(folder: str | Path, *, names: bool = False) -> list[str]:
         files = "nr_inodes=2" if names else "nr_inodes=100"
