@@ -65,7 +65,8 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		train, other := c.sets["train"].Manifest().Classes, c.sets[split].Manifest().Classes
 		if label, differ := shard.LabelsDiffer(other, train); differ {
 			log.Warn("two splits have different classes for the same labels: build them together, or the second with --classes "+
-				"and the set of train", "split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
+				"and the set of train", "split", split, "label", label, "class", other[label], "classes", len(other),
+				"train classes", len(train))
 		}
 	}
 	return c

@@ -61,7 +61,7 @@ type releaseRequest struct {
 
 // stopRequest ends the running epoch, if any. It has no reply: batches on their way still arrive, and the client must release them.
 type stopRequest struct {
-	Generation uint64 `json:"generation,omitempty"` // the epoch to end, so that a late request does not end the next one; 0 is the running one
+	Generation uint64 `json:"generation,omitempty"` // the epoch to end, so that a late request ends no later one; 0 is the running one
 }
 
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.

@@ -58,7 +58,8 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		advice += ", or select samples of the partitions that are here: weights, repeats and a shuffled subset give any rank any of " +
 			"their samples, an order gives each rank its own positions"
 	} else if cfg.World != set.Partitions() {
-		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", set.Partitions(), cfg.World)
+		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d",
+			set.Partitions(), cfg.World)
 	}
 	return &kindError{fmt.Errorf("rank %d of world %d needs partitions that are not in %s: %s; %s", cfg.Rank, cfg.World, set.Dir(),
 		shard.PartitionNames(missing), advice), kindMissing}

@@ -71,8 +71,8 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, err)
 	}
-	note := fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a "+
-		"set that is read faster", dataset, folder, termsafe.Shell(dataset))
+	note := fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s "+
+		"makes a set that is read faster", dataset, folder, termsafe.Shell(dataset))
 	if packed := strings.TrimRight(dataset, "/") + "-shards"; isSet(packed) {
 		note = fmt.Sprintf("the images of %s are read where they are, by the index %s; the set %s is read faster", dataset, folder, packed)
 	}

@@ -16,7 +16,8 @@ func metrics(st *Status) []metric {
 	}
 	time := st.Seconds
 	return []metric{
-		{counter, "delivered_images_total", "Images delivered to clients.", "split", each(st.Splits, func(c Counts) int64 { return c.Images })},
+		{counter, "delivered_images_total", "Images delivered to clients.", "split",
+			each(st.Splits, func(c Counts) int64 { return c.Images })},
 		{counter, "delivered_batches_total", "Batches delivered to clients.", "split",
 			each(st.Splits, func(c Counts) int64 { return c.Batches })},
 		{counter, "delivered_bytes_total", "Bytes of arrays delivered to clients.", "split",
@@ -35,7 +36,8 @@ func metrics(st *Status) []metric {
 		{gauge, "threads", "Decoding threads.", "", one(st.Threads)},
 		{gauge, "connections", "Open connections.", "", one(st.Connections)},
 		{gauge, "sessions", "Open sessions by what they wait for.", "waiting_for", st.sessionsWaiting()},
-		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state", st.slotsByState()},
+		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state",
+			st.slotsByState()},
 		{gauge, "ring_bytes", "Memory of all rings.", "", one(st.RingBytes)},
 		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "", one(st.RingLimitBytes)},
 		{gauge, "build_info", "Always 1; the label is the version of the server.", "version", values{version.Get().String(): 1}},
@@ -50,7 +52,8 @@ func metrics(st *Status) []metric {
 		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.", "", one(st.Store.CacheMax)},
 		{counter, "feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", one(st.Feeding.Pieces)},
 		{gauge, "feed_connections", "Connections of servers to imgfeed feed.", "", one(st.Feeding.Connections)},
-		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder", each(feeders, func(f Feeder) int64 { return f.Samples })},
+		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder",
+			each(feeders, func(f Feeder) int64 { return f.Samples })},
 		{counter, "feeder_again_samples_total", "Samples that feeders were asked for and the server made.", "feeder",
 			each(feeders, func(f Feeder) int64 { return f.Again })},
 		{counter, "feeder_late_pieces_total", "Pieces that did not come from feeders in time.", "feeder",

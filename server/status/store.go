@@ -50,7 +50,8 @@ func (s *Store) advice(pixels string) string {
 	if s.Rates.Retries > retriesMax*s.Rates.Requests {
 		remedy := "Check the network and the store."
 		if s.FailureStatus == http.StatusTooManyRequests || s.FailureStatus == http.StatusServiceUnavailable {
-			remedy = fmt.Sprintf("The store asks for fewer requests: set --store-requests below %d, or have its limit raised.", s.UnderWayMax)
+			remedy = fmt.Sprintf("The store asks for fewer requests: set --store-requests below %d, or have its limit raised.",
+				s.UnderWayMax)
 		}
 		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. %s",
 			100*s.Rates.Retries/s.Rates.Requests, s.Failure, remedy)

@@ -182,7 +182,8 @@ func (o *outage) begin(address string, began time.Time, err error, moment time.D
 	}
 	if !o.warned {
 		o.warned = true
-		slog.Warn("the store does not answer", "store", address, "for", silent.Round(time.Second/10), "timeout", o.client.Timeout, "err", err)
+		slog.Warn("the store does not answer", "store", address, "for", silent.Round(time.Second/10),
+			"timeout", o.client.Timeout, "err", err)
 	}
 	return silent
 }

@@ -75,7 +75,8 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 			a.Stride = size
 		}
 		if int64(batchSize) > (sizeMax-l.Size)/a.Stride {
-			return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride, a.Kind)}
+			return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible",
+				batchSize, a.Stride, a.Kind)}
 		}
 		a.Offset = alignUp(l.Size, arrayAlign)
 		l.Size = a.Offset + int64(batchSize)*a.Stride

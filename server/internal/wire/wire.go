@@ -279,7 +279,8 @@ func WriteRights(conn *net.UnixConn, frame []byte, f *os.File) error {
 func CheckPath(path string) error {
 	const most = 107 // sockaddr_un (unix(7)) has 108 bytes with the final zero
 	if len(path) > most {
-		return fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)", len(path), most, path)
+		return fmt.Errorf("socket path of %d bytes, the system's limit is %d: choose a shorter one with --socket (%s)",
+			len(path), most, path)
 	}
 	return nil
 }
