@@ -77,7 +77,7 @@ func sessionTable(sessions []Session) string {
 		}
 		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\n",
 			s.Split, s.Rank, s.World, epoch, done, bytesize.Rounded(s.ImagesPerSecond), left, s.WaitingFor, s.SlotsLent,
-		s.Slots, s.ClientPID)
+			s.Slots, s.ClientPID)
 	}
 	table.Flush()
 	return "\n" + strings.TrimSpace(b.String())
