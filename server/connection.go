@@ -29,7 +29,7 @@ type connection struct {
 	log    *slog.Logger
 
 	writeMu sync.Mutex // held for a whole message with what follows it: the epoch's goroutine sends too
-	frame   []byte     // of the message being sent; guarded by writeMu
+	frame   []byte     // header and JSON of the message being sent; guarded by writeMu
 
 	in      io.Reader // what the client sends; this and the next two are for the goroutine that serves it
 	body    io.Reader // the raw bytes that follow the request at hand

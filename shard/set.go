@@ -205,7 +205,7 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 // A Need describes the cost of reading a sample ahead of its use.
 type Need struct {
 	Ready    bool // the record is in memory, or on this machine's disk where Read and View get it without waiting
-	Kept     bool // that is a cache of storage that may hang: only ReadKept gets it without waiting
+	Kept     bool // it is in a cache of storage that may hang: only ReadKept gets it without waiting
 	Bytes    int  // size of the buffer that Fetch takes
 	ReadsMax int  // concurrent reads of the set that are worthwhile
 	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's

@@ -352,7 +352,7 @@ type changeParams struct {
 	matrix affine.Matrix
 	filter Interpolation
 	fill   Fill
-	masked bool // of a tensor: the fill was given
+	masked bool // the image is a tensor, and its fill was given
 }
 
 // change postpones a change. Later operations see the image as changed.

@@ -30,7 +30,7 @@ func (o RandomPhotometricDistort) apply(c *canvas) error {
 			factors[i] = c.draws.uniform(r[0], r[1])
 		}
 	}
-	order := [4]int{0, 1, 2, 3} // of jitters, with contrast first or last
+	order := [4]int{0, 1, 2, 3} // the order of the jitters, with contrast first or last
 	if c.draws.unit() >= 0.5 {
 		order = [4]int{0, 2, 3, 1}
 	}

@@ -204,7 +204,7 @@ func (e *Engine) decodeStraight(dst Output, shown, r image.Rectangle, colours []
 	if !done && dst.Layout == NHWC && !dst.Flip {
 		part := dst.Part(shown)
 		done, err = true, e.stored.decode(part.Pix, part.Stride, r)
-		pix := part.Pix[:(part.Height-1)*part.Stride+3*part.Width] // with borders, which are painted later
+		pix := part.Pix[:(part.Height-1)*part.Stride+3*part.Width] // the borders between rows are painted later
 		e.recolour(pix, pix, colours)
 	}
 	e.times.Decode += time.Since(started)

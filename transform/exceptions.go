@@ -13,7 +13,7 @@ import (
 type exception struct {
 	Op, On string  // the operation, and what it works on
 	Share  float64 // the part of the values that differ
-	Levels int     // by how much they do at most
+	Levels int     // the largest difference
 	Torch  string  // the releases of torch that were compared
 }
 

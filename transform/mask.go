@@ -113,8 +113,7 @@ func (m *maskSteps) write(to []byte) {
 	if first < behind && slices.Min(m.columns[first:behind]) < 0 { // a padding shows another one
 		first, behind = w, w
 	}
-	var lines [4][]byte // of these rows, to be written at once
-	var rows [4][]byte
+	var lines, rows [4][]byte // lines of the result that are written at once, and rows of pix with their labels
 	n := 0
 	for y, row := range m.rows {
 		if y > 0 && row == m.rows[y-1] {

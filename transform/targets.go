@@ -118,8 +118,8 @@ type Targets struct {
 	// MaskTo receives the labels of the result's pixels.
 	MaskTo []byte
 
-	width, height int       // of the image as the operations so far have left it
-	format        BoxFormat // of Boxes now
+	width, height int       // size of the image as the operations so far have left it
+	format        BoxFormat // format of Boxes now
 	mask          maskSteps
 	marked        []bool
 }

@@ -35,7 +35,7 @@ type Batch struct {
 type Sample struct {
 	Position, Index int    // Index is that of a substitute after Again
 	Lease           *Lease // nil: the worker reads its record in place, or from a cache
-	Kept            bool   // without a lease: the worker reads it by ReadKept, and gives it back if that fails
+	Kept            bool   // it has no lease: the worker reads it by ReadKept, and gives it back if that fails
 	again, second   bool   // it was taken before; its record is read for the second time
 }
 

@@ -23,7 +23,7 @@ const (
 	// spoolFileBytesDefault is the size of a spool file. It bounds the keys in memory, and keeps reads out of order close together.
 	spoolFileBytesDefault = 256 << 20
 	spoolFilesMax         = 512
-	spoolFilesUnsized     = 128       // for what nobody knows the size of, as standard input
+	spoolFilesUnsized     = 128       // the same for input of unknown size, such as standard input
 	spoolBufferBytes      = 128 << 10 // times spoolFilesMax is the memory that spooling takes
 	spoolHeaderBytes      = 20
 )

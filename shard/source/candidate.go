@@ -40,8 +40,8 @@ type form byte
 const (
 	aFile form = 1 << iota // anything except a tar or a zip
 	aTar
-	aFolder   // may be a zip
-	someFiles // given files of a folder, which may have more
+	aFolder   // a folder or a zip
+	someFiles // the given files of a folder, which may have more
 )
 
 // listed says that the candidate is a folder, or some files of one.

@@ -53,7 +53,7 @@ type gate struct {
 	hold    int       // rounds in which the limit does not fall
 	lowered time.Time // the last time the store refused requests or did not answer
 	refused bool      // the store asks for fewer requests: more of them come slowly
-	down    time.Time // when it was found down; zero since it has answered
+	down    time.Time // the time at which it was found down; zero once it has answered
 }
 
 type waiter struct {

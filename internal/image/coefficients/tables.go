@@ -5,8 +5,8 @@ const noByte = 128
 
 // A spreadTable says which bytes of a source spread to 16 bytes, and how many they are.
 type spreadTable struct {
-	indices [16]uint8 // of the source
-	bytes   int       // of the source
+	indices [16]uint8 // indices in the source
+	bytes   int       // length of the source
 }
 
 // spreadWords spreads words to the set bits of an eight-bit mask.

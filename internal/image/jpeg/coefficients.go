@@ -8,7 +8,7 @@ package jpeg
 type Layout struct {
 	MCUsWide, MCUsHigh int
 	Quads              int                        // number of quads in a batch, and of blocks in an MCU
-	Positions          [mcuBlocksMax]QuadPosition // of the quads
+	Positions          [mcuBlocksMax]QuadPosition // position of each quad
 }
 
 // A QuadSource gives the coefficients of an image's region, row by row and from left to right.

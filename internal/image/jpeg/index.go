@@ -266,7 +266,7 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	if _, err := d.openScan(&s); err != nil {
 		return nil, err
 	}
-	step := 8 / d.hMax // from entry to entry about 64 pixels, of which half are skipped on average
+	step := 8 / d.hMax // about 64 pixels from entry to entry: a region skips half of them on average
 	start := len(dst)
 	dst = append(dst, indexVersion, byte(step))
 	dst = binary.LittleEndian.AppendUint32(dst, header)

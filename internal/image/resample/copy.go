@@ -67,8 +67,8 @@ func (dst Output) PaintAround(part image.Rectangle, fill [3]byte) {
 	first, behind := part.Min.Y*stride+3*part.Min.X, (part.Max.Y-1)*stride+3*part.Max.X
 	Paint(dst.Pix[:first], fill)
 	Paint(dst.Pix[behind:size], fill)
-	between := stride - 3*part.Dx()
-	for at := first + 3*part.Dx(); between > 0 && at < behind; at += stride { // to the right of a row and to the left of the next
+	between := stride - 3*part.Dx() // bytes to the right of a row and to the left of the next
+	for at := first + 3*part.Dx(); between > 0 && at < behind; at += stride {
 		Paint(dst.Pix[at:][:between], fill)
 	}
 }

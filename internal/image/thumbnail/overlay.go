@@ -4,7 +4,7 @@ import "math"
 
 // An Overlay is the targets of an image, to be drawn over its picture.
 type Overlay struct {
-	Width, Height int       // of the image, in pixels
+	Width, Height int       // size of the image, in pixels
 	Boxes         []float32 // left, top, right and bottom edge of each, in pixels of the image
 	Labels        []int64   // the label of each box
 	Mask          []byte    // the label of each pixel; nil: there is no mask

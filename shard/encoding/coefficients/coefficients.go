@@ -57,7 +57,7 @@ func (d *decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 
 func (d *decoder) DecodeTo(transform.Output, image.Rectangle) (bool, error) { return false, nil }
 
-var decoders = sync.Pool{New: func() any { return coefficients.NewDecoder(kernel.Active()) }} // for files, restored one at a time
+var decoders = sync.Pool{New: func() any { return coefficients.NewDecoder(kernel.Active()) }} // decoders that restore files
 
 func (Encoding) File(r *shard.Record) ([]byte, error) {
 	if r.Format != imagefile.Encoded {

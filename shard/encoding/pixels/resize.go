@@ -17,7 +17,7 @@ type Resize struct {
 	Height, Width int
 	LongMax       int                // the limit of the longer side, in pixels; smaller images stay as they are. 0: no bound.
 	Interpolation resample.Filter    // the filter
-	Resampler     resample.Algorithm // which releases of Pillow the resize has the bits of; the zero value is the newest
+	Resampler     resample.Algorithm // the releases of Pillow whose bits the resize has; the zero value is the newest
 }
 
 const noResize = "none"

@@ -104,7 +104,7 @@ func FolderSplit(name string) string {
 	return splitNames[strings.TrimPrefix(strings.ToLower(name), "imagenet21k_")]
 }
 
-var capitals = regexp.MustCompile(`([a-z])([A-Z])`) // where words begin in TrainImages
+var capitals = regexp.MustCompile(`([a-z])([A-Z])`) // the beginnings of words, as in TrainImages
 
 // NamedSplit is the split that some word of a path's last name says, as train2017, cars_train, training_set or TestSet; "": none.
 func NamedSplit(p string) string {

@@ -26,7 +26,7 @@ type Item struct {
 	Size   int64  // the number of bytes of Data
 	// Data is the content if the items are Streamed, valid until the callback returns; otherwise nil, and Read returns the content.
 	Data   io.Reader
-	Offset int64 // where Data begins in the tar's file; -1 if the content does not lie there verbatim
+	Offset int64 // offset of Data in the tar's file; -1 if its bytes are not there verbatim
 	// Label is the label already if Labelled; otherwise Split.Label turns it into the label after the walk.
 	Label    int32
 	Labelled bool

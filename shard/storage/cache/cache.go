@@ -81,7 +81,7 @@ func headOf(offset int64, data []byte) uint64 {
 
 // An Info describes a file of the cache.
 type Info struct {
-	URL     string `json:"place"` // of the remote file; "" if the name is damaged, or the file is not the cache's
+	URL     string `json:"place"` // URL of the remote file; "" if the name is damaged, or the file is not the cache's
 	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
 	Name    string `json:"-"`     // the file's name in the folder

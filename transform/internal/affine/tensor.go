@@ -29,11 +29,11 @@ func NewTensor(a Matrix, w, h int, bilinear, masked bool) Tensor {
 // tensorGroup is what a map of a tensor and its kernels share. Constants are repeated for each element of the largest vector.
 type tensorGroup struct {
 	rows   [6][16]float32
-	half   [2][16]float32 // of the source's sides
+	half   [2][16]float32 // half of the source's sides
 	x, y   [16]float32    // the next pixels' middles, and the row's
 	stride [16]int32      // bytes of a source row
 	fill   [3][16]float32
-	midX   float32 // of the result
+	midX   float32 // middle of the result
 	edges  [2]edges
 
 	bilinear, masked bool
@@ -82,7 +82,7 @@ func (g *tensorGroup) start(dst, src *imagefile.RGB, t *Tensor, colour [3]byte) 
 		fill(g.fill[k][:], float32(colour[k]))
 	}
 	midX, midY := float64(dst.Width-1)/2, float64(dst.Height-1)/2
-	in, out := 0., 1. // from the middle of the source's first pixel inwards, and outwards
+	in, out := 0., 1. // distances from the middle of the source's first pixel, inwards and outwards
 	if !t.Bilinear {
 		in, out = -0.5, 0.5
 	}

@@ -16,7 +16,7 @@ import (
 
 // An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a time.
 type Adjuster struct {
-	kind   int      // of the images: one of those below
+	kind   int      // kind of the images: one of those below
 	fast   *kernels // nil for the generic code
 	byLine bool     // kernels compute a line faster than they look up its table
 	tables [3][256]byte
