@@ -24,8 +24,8 @@ const (
 	// (Zen 5). From disks that many cost some percent.
 	processorsBlocked = 16
 	// stalledAfter is how long a stream waits before its storage counts as stalled. Reads that hang need no processors, and idle ones
-	// search for work: beside a stopped mount, a set in memory comes at 0.88 to 0.96 of its rate with them, and at 0.96 to 1.02 without
-	// (Intel, family 6 model 167).
+	// search for work. Beside a stopped mount, a set in memory comes at 0.88 to 0.96 of its rate with them. Without them it is 0.96 to
+	// 1.02 (Intel, family 6 model 167).
 	stalledAfter = time.Second
 )
 
