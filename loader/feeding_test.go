@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -130,6 +131,32 @@ func TestRemotes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReserveIsWoken refuses a piece of the only batch. A worker that stands by makes its samples once the remote has taken all others.
+func TestReserveIsWoken(t *testing.T) {
+	onTestClock(t, func(t *testing.T) {
+		cfg := testStream(t, newMemorySet(t, 15), plan.Config{Samples: 15, BatchSize: 15}, 1)
+		cfg.Offer = "this"
+		near := NewPool(PoolConfig{Threads: NoThreads})
+		defer near.Close()
+		far := newTestPool(t, 1)
+		pieces := 0
+		r := newTestRemote(far, cfg, func() string {
+			if pieces++; pieces == 1 {
+				return "refuse"
+			}
+			time.Sleep(time.Hour) // the refused samples come to hand, and wait
+			return ""
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go near.ServeRemote(ctx, r)
+		synctest.Wait()
+		if _, err := serve(t, near, cfg); err != nil || pieces != 3 {
+			t.Errorf("%d pieces, %v", pieces, err)
+		}
+	})
 }
 
 // TestPrefetchBesideRemotes checks that of a set in a slow storage few samples are read ahead that remotes make.

@@ -86,6 +86,9 @@ func (r *remoteRun) over() bool              { return r.err != nil || r.ctx.Err(
 // work lets the remote make a piece of a batch.
 func (r *remoteRun) work(b *pendingBatch) {
 	first, end := b.TakeLast(min(max(1, r.remote.Samples()), PieceSamplesMax))
+	if !b.ForRemotes() {
+		r.pool.scheduler.landed() // workers that stand by may take what is at hand now
+	}
 	if first == end {
 		return
 	}

@@ -13,7 +13,8 @@ import (
 //   - The queues and their entries belong to it alone, under its lock.
 //   - A batch stays from publish until all of its samples are taken and the last worker has left it.
 //   - Once close has returned, no worker is in a batch of the stream, and none comes.
-//   - A worker that waits is woken when a sample comes to hand, since it counts as idle before it looks for one.
+//   - A worker that waits is woken when a sample comes to hand, since it counts as idle before it looks for one. Remotes wake those that
+//     stand by when they take the rest of a batch.
 //
 // Streams and workers know it by six methods:
 //
