@@ -125,7 +125,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 }
 
 func (s *session) noteBad(bad loader.BadSample) {
-	s.server.bad.Note(s.server.moment(time.Now()), s.Split, bad)
+	s.server.totals.AddBad(s.server.moment(time.Now()), s.Split, bad)
 }
 
 func (s *session) stop(m stopRequest) error {

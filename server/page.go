@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (s *Server) SetPath(path string) { s.path = path }
 // stops. After "ok" comes a line for each damaged set or partition, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(status.Metrics(s.sample), s.totals.BatchWait, s.totals.SlotHeld)
+	registry.MustRegister(status.Metrics(func() status.Status { return s.Status(math.Inf(1)) }), s.totals.BatchWait, s.totals.SlotHeld)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

@@ -99,7 +99,6 @@ type Server struct {
 
 	started  time.Time
 	history  status.History
-	bad      status.BadSamples
 	host     *feeder.Host
 	feeders  *feeder.List
 	warnings warner

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -19,15 +20,9 @@ func (c *connection) status(m status.Request) error { return c.send(c.server.Sta
 
 // Status says what the server is doing, with the history after since.
 func (s *Server) Status(since float64) status.Status {
-	st := s.sample()
-	st.Bad, st.History = s.bad.List(), s.history.After(since)
-	return st
-}
-
-// sample takes the status, without history and bad samples.
-func (s *Server) sample() status.Status {
 	st := s.count(time.Now())
 	s.history.Judge(&st)
+	st.History = s.history.After(since)
 	return st
 }
 
@@ -94,7 +89,7 @@ func (s *Server) store(c *catalog) *status.Store {
 	if sets == 0 {
 		return nil
 	}
-	client := s.storage()
+	client := cmp.Or(s.cfg.Found.Client, storage.Default) // it reads the sets
 	counts := &client.Counts
 	st := status.Store{
 		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(),
@@ -112,9 +107,6 @@ func (s *Server) store(c *catalog) *status.Store {
 	}
 	return &st
 }
-
-// storage returns the client that reads the sets.
-func (s *Server) storage() *storage.Client { return cmp.Or(s.cfg.Found.Client, storage.Default) }
 
 // moment is t in seconds since 1970, by the time of day when the server started and the monotonic clock since then. Pages ask for what
 // came after their last moment, and subtract moments: both would go wrong if somebody set the machine's clock.
@@ -151,7 +143,7 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	all := s.server.sample()
+	all := s.server.Status(math.Inf(1))
 	i := slices.IndexFunc(all.Sessions, func(of status.Session) bool { return of.Session == s.connection.id })
 	st, seconds := all.Sessions[i], all.Seconds
 	seconds["slot_wait"], seconds["write"], seconds["thread_wait"] = st.SlotWait, st.Write, seconds["wait"]

@@ -47,12 +47,15 @@ func CountsOf(b loader.Batch, bytes int64) Counts {
 	return c
 }
 
-// Totals are what a server has delivered since it started. mu guards splits, errors and the counts of sessions, so that those of a
-// split are always the sum over its sessions, ended ones included.
+// Totals are what a server has delivered since it started, and the last samples that it could not deliver.
+//
+// mu guards the rest and the counts of sessions. So those of a split are always the sum over its sessions, ended ones included. Any
+// goroutine may call any method.
 type Totals struct {
 	mu     sync.Mutex
 	splits map[string]*Counts // deliveries to the sessions of each split
 	errors map[string]int64   // sent to clients, by kind
+	bad    []SeenBadSample    // each sample once, ordered by time, badMax at most
 
 	BatchWait, SlotHeld *prometheus.HistogramVec // histograms by split
 }
@@ -96,6 +99,14 @@ func (t *Totals) AddError(kind string) {
 	t.errors[kind]++
 }
 
+// AddBad notes a bad sample of a split, met at a moment. One that comes again in a later epoch moves to the end.
+func (t *Totals) AddBad(moment float64, split string, e loader.BadSample) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bad = slices.DeleteFunc(t.bad, func(old SeenBadSample) bool { return old.Split == split && old.Index == e.Index })
+	t.bad = appendBounded(t.bad, SeenBadSample{Time: moment, Split: split, BadSample: NewBadSample(e)}, badMax)
+}
+
 // Of returns the counts of a session.
 func (t *Totals) Of(session *Counts) Counts {
 	t.mu.Lock()
@@ -107,7 +118,8 @@ func (t *Totals) Of(session *Counts) Counts {
 func (t *Totals) Fill(st *Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	st.Splits, st.Errors = map[string]Counts{}, maps.Clone(t.errors)
+	st.Splits, st.Errors, st.Bad = map[string]Counts{}, maps.Clone(t.errors), append([]SeenBadSample{}, t.bad...)
+	slices.Reverse(st.Bad)
 	for split, c := range t.splits {
 		st.Splits[split] = *c
 		st.Add(*c)
@@ -140,27 +152,3 @@ type SeenBadSample struct {
 
 // badMax is how many bad samples are remembered.
 const badMax = 100
-
-// BadSamples remember the last samples that could not be served. mu guards last, which has each sample once, ordered by time.
-type BadSamples struct {
-	mu   sync.Mutex
-	last []SeenBadSample
-}
-
-// Note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves
-// to the end.
-func (b *BadSamples) Note(moment float64, split string, e loader.BadSample) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.last = slices.DeleteFunc(b.last, func(old SeenBadSample) bool { return old.Split == split && old.Index == e.Index })
-	b.last = appendBounded(b.last, SeenBadSample{Time: moment, Split: split, BadSample: NewBadSample(e)}, badMax)
-}
-
-// List returns them, the newest first.
-func (b *BadSamples) List() []SeenBadSample {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list := append([]SeenBadSample{}, b.last...)
-	slices.Reverse(list)
-	return list
-}
