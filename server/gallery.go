@@ -167,18 +167,15 @@ func (d *previewSample) picture(p loader.Picture) previewPicture {
 
 // showValue writes a field's value in a few words.
 func showValue(f shard.Field, value []byte) string {
-	switch {
-	case f.Type == shard.Bytes:
+	if f.Type == shard.Bytes {
 		return bytesize.Counted(len(value), "byte", "bytes")
-	case f.Type == shard.Text:
-		return shorten(string(value))
 	}
-	return shorten(string(f.JSON(value)))
-}
-
-func shorten(text string) string {
-	if len(text) <= previewValueMax {
-		return text
+	text := string(value)
+	if f.Type != shard.Text {
+		text = string(f.JSON(value))
 	}
-	return strings.ToValidUTF8(text[:previewValueMax-3], "") + "…"
+	if len(text) > previewValueMax {
+		text = strings.ToValidUTF8(text[:previewValueMax-3], "") + "…"
+	}
+	return text
 }
