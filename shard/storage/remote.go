@@ -178,9 +178,10 @@ func (r *remote) OpenObject(name string, o Object) (File, error) {
 	return &remoteFile{remote: r, name: name, size: o.Bytes, version: o.Version}, nil
 }
 
-// A remoteFile is an object of a remote storage. It stays the object of its first answer: by its version, or by its size in a storage
-// without versions. Many goroutines read it. Once an answer has given version and size, they stay: any
-// other answer is an error. Of two first answers at a time, the last one counts.
+// A remoteFile is an object of a remote storage. Many goroutines read it, each by requests of its own.
+//
+// It stays the object of its first answer: by its version, or by its size in a storage without versions. mu guards both. Once an answer
+// has given them they never change, and an answer of another object is an error. So no two reads mix two objects.
 type remoteFile struct {
 	*remote
 	name string
@@ -244,7 +245,7 @@ func (f *remoteFile) ReadAt(p []byte, offset int64) (n int, err error) {
 // get makes one request for a range, and checks that the answer is of that and of the same object as before.
 func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, error) {
 	f.mu.Lock()
-	version, size := f.version, f.size
+	version := f.version
 	f.mu.Unlock()
 	o, err := f.objects.get(ctx, f.name, offset, length, version)
 	if err != nil {
@@ -259,18 +260,28 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 		fault.Status, fault.Err = 0, errNoRanges
 	case o.first != offset:
 		fault.Status, fault.Err, fault.wrong = 0, fmt.Errorf("the answer begins at byte %d", o.first), true
-	case version != "" && o.version != version:
-		fault.Err = fmt.Errorf("version %s, and %s when it was opened", o.version, version)
-	case size >= 0 && o.size != size:
-		fault.Err = fmt.Errorf("%d bytes, where %d are expected", o.size, size)
 	default:
-		f.mu.Lock()
-		f.version, f.size = o.version, o.size
-		f.mu.Unlock()
-		return o, nil
+		if fault.Err = f.pin(o); fault.Err == nil {
+			return o, nil
+		}
 	}
 	o.body.Close()
 	return nil, fault
+}
+
+// pin makes the object of the first answer the file's. For any other it returns how that differs. Requests that ran at the same time had
+// no version to ask for, so each compares its answer with the one that came first.
+func (f *remoteFile) pin(o *object) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.version != "" && o.version != f.version:
+		return fmt.Errorf("version %s, and %s when it was opened", o.version, f.version)
+	case f.size >= 0 && o.size != f.size:
+		return fmt.Errorf("%d bytes, where %d are expected", o.size, f.size)
+	}
+	f.version, f.size = o.version, o.size
+	return nil
 }
 
 // readOnce reads what lies in a range by one request.
