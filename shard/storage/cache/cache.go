@@ -296,15 +296,19 @@ func (c *Cache) clearLocked(bytes int64, all bool) {
 	}
 }
 
-// An object is what the cache keeps of one file.
+// An object is what the cache keeps of one file. It is in the cache's map from the time that it was opened to the cache's end.
+//
+// mu is held while a range is written, and while all are dropped: what either takes of the disk is the difference of two measurements. It
+// is taken after the cache's. Readers take no lock, as a checksum tells them what they have read.
 type object struct {
 	cache  *Cache
 	info   Info
 	disk   *os.File
 	local  storage.File // disk, for reading
 	wanted atomic.Bool  // a record of it was read in this run
-	mu     sync.Mutex   // held while it is written
-	named  bool         // it has its head, which a file without ranges need not have
+
+	mu    sync.Mutex
+	named bool // guarded by mu: it has its head, which a file without ranges need not have
 }
 
 // open opens the object's file, or makes it.
@@ -352,8 +356,10 @@ func (o *object) writeName() error {
 	return err
 }
 
-// dropLocked drops all ranges.
+// dropLocked drops all ranges. The cache is locked.
 func (o *object) dropLocked() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	kept := o.blocks()
 	err := errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
 	o.cache.countLocked(func(t *tally) { t.Used += o.blocks() - kept })
@@ -512,26 +518,34 @@ func (f *file) fill(p []byte, offset, at int64) (int, error) {
 	}
 	f.cache.MissBytes.Add(int64(n))
 	if room := int64(n) + 4*diskBlock; f.cache.makeRoom(room) { // parts of its first and last block, the name, and the file's map
-		f.mu.Lock()
-		kept := f.blocks()
-		if !f.named {
-			f.writeName()
-		}
-		f.write(at+keptHead, p)
-		f.write(at, binary.LittleEndian.AppendUint64(nil, headOf(offset, p)))
-		kept = f.blocks() - kept
-		f.mu.Unlock()
-		f.cache.settle(room, max(0, min(kept, room)))
+		took, err := f.keep(p, offset, at)
+		f.cache.settle(room, max(0, min(took, room)))
+		f.cache.noteWrite(err)
 	}
 	return n, nil
 }
 
-// write writes to the object's file.
-func (f *file) write(at int64, p []byte) {
-	if _, err := f.disk.WriteAt(p, at); err != nil {
-		f.cache.mu.Lock()
-		defer f.cache.mu.Unlock()
-		f.cache.pauseLocked(err)
+// keep writes a range to the object's file: its bytes first, and then the head that says that they are there. It returns how many bytes
+// of the disk that took.
+func (f *file) keep(p []byte, offset, at int64) (took int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.blocks()
+	if !f.named {
+		f.writeName()
+	}
+	if _, err = f.disk.WriteAt(p, at+keptHead); err == nil {
+		_, err = f.disk.WriteAt(binary.LittleEndian.AppendUint64(nil, headOf(offset, p)), at)
+	}
+	return f.blocks() - before, err
+}
+
+// noteWrite has the cache keep nothing for a while if the disk has refused a write.
+func (c *Cache) noteWrite(err error) {
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pauseLocked(err)
 	}
 }
 
@@ -542,9 +556,13 @@ func (f *file) Forget(offset, length int64) {
 		f.dropLocked()
 		f.cache.mu.Unlock()
 	}
-	_, _, at := f.block(offset)
-	f.write(keptAt(offset), make([]byte, keptHead))
-	f.write(at, make([]byte, keptHead))
+	_, _, block := f.block(offset)
+	for _, at := range []int64{keptAt(offset), block} {
+		if f.head(at) != 0 { // the other bytes of a sparse file take no room
+			_, err := f.disk.WriteAt(make([]byte, keptHead), at)
+			f.cache.noteWrite(err)
+		}
+	}
 	if inner, is := f.File.(storage.Forgetter); is {
 		inner.Forget(offset, length)
 	}
