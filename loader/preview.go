@@ -45,15 +45,14 @@ type Previewer struct {
 
 // Previewer looks at the batch that was handed out last. It returns nil before the first.
 func (s *Stream) Previewer() *Previewer {
-	number := int(s.batches.Load()) - 1
+	s.lastMu.Lock()
+	number, bad := s.batches-1, s.lastBad
+	s.lastMu.Unlock()
 	if number < 0 {
 		return nil
 	}
-	p := &Previewer{stream: s, batch: number, sampler: newSampler(transform.ActiveLevel())}
+	p := &Previewer{stream: s, batch: number, bad: bad, sampler: newSampler(transform.ActiveLevel())}
 	p.piece.Indices, p.piece.Repetitions = s.cfg.Plan.Batch(number, nil), s.cfg.Plan.Repetitions(number, nil)
-	if b := s.lastBad.Load(); b != nil && b.Number == number {
-		p.bad = b.Bad
-	}
 	return p
 }
 

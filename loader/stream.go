@@ -79,9 +79,10 @@ type Stream struct {
 	lastWanted atomic.Int64                // number of the last sample to make
 	unfinished atomic.Int64                // published batches with unfinished samples
 	slotWait   atomic.Int64                // ns
-	batches    atomic.Int64
 
-	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for status pages
+	lastMu  sync.Mutex  // guards the next two, for status pages; held for a moment, also while mu is
+	batches int         // handed out
+	lastBad []BadSample // bad samples of the last of them
 }
 
 // NewStream starts to prepare batches. The stream must be closed.
@@ -185,10 +186,9 @@ func (s *Stream) handOut() Batch {
 		Number: b.number, Slot: b.Slot, Count: len(b.Indices), Bad: b.bads,
 		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
 	}
-	if len(batch.Bad) > 0 {
-		s.lastBad.Store(&Batch{Number: batch.Number, Bad: batch.Bad})
-	}
-	s.batches.Add(1)
+	s.lastMu.Lock()
+	s.batches, s.lastBad = b.number+1, b.bads
+	s.lastMu.Unlock()
 	b.Slot = nil
 	b.release()
 	return batch
@@ -214,7 +214,9 @@ func (s *Stream) Close() {
 
 // Stats describes the stream as it is now.
 func (s *Stream) Stats() StreamStats {
-	return StreamStats{Batches: int(s.batches.Load()), SlotWait: time.Duration(s.slotWait.Load())}
+	s.lastMu.Lock()
+	defer s.lastMu.Unlock()
+	return StreamStats{Batches: s.batches, SlotWait: time.Duration(s.slotWait.Load())}
 }
 
 // dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.
