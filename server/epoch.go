@@ -84,15 +84,15 @@ func (s *session) start(m startRequest) error {
 	if err != nil {
 		return err
 	}
-	generation := s.generation.Add(1)
-	if err := s.connection.send(startedReply{Epoch: m.Epoch, Batches: p.Batches(), Generation: generation}); err != nil {
+	s.generation++
+	if err := s.connection.send(startedReply{Epoch: m.Epoch, Batches: p.Batches(), Generation: s.generation}); err != nil {
 		st.Close()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
+	s.epoch = &epoch{session: s, stream: st, generation: s.generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
 	s.publish(st, true)
-	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
+	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", s.generation)
 	go s.epoch.run(ctx)
 	return nil
 }
@@ -129,7 +129,7 @@ func (s *session) noteBad(bad loader.BadSample) {
 }
 
 func (s *session) stop(m stopRequest) error {
-	if m.Generation == 0 || m.Generation == s.generation.Load() {
+	if m.Generation == 0 || m.Generation == s.generation {
 		s.stopEpoch()
 	}
 	return nil

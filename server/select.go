@@ -35,7 +35,8 @@ func (m selectRequest) followed() (int64, error) {
 	return 8 * (m.List + m.Weights), nil
 }
 
-// selectSamples takes a selection, or goes back to the whole set.
+// selectSamples takes a selection, or goes back to the whole set. The epochs that are started from now on have it; one that runs keeps its
+// own.
 func (s *session) selectSamples(m selectRequest) error {
 	if s.buckets != nil {
 		return badRequest("select: the buckets of this session say which samples a batch holds")
@@ -47,21 +48,32 @@ func (s *session) selectSamples(m selectRequest) error {
 	if m.Positions < 0 || m.Positions > plan.SamplesMax {
 		return badRequest("positions is %d, want 0 to %d", m.Positions, plan.SamplesMax)
 	}
+	if err := s.replaceSelection(m); err != nil {
+		return err
+	}
+	positions := s.plan.Selection.Positions(s.plan.World)
+	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions", positions)
+	return s.connection.send(selectedReply{Positions: int64(positions), Bytes: s.selectionBytes})
+}
+
+// replaceSelection makes a selection, and replaces the session's by it.
+//
+// Memory is reserved for all that making it takes. From then on the session has the old selection and its bytes, until it has the new one
+// and those. The rest, or all if it fails, is released before the client has an answer.
+func (s *session) replaceSelection(m selectRequest) error {
 	lasting, building := plan.SelectionBytes(int(m.List), int(m.Weights))
 	if err := s.server.memory.reserve(building); err != nil {
 		return err
 	}
+	kept := int64(0)
+	defer func() { s.server.memory.release(building - kept) }() // also after a panic
 	made, err := s.readSelection(m)
 	if err != nil {
-		s.server.memory.release(building)
 		return err
 	}
 	s.dropSelection()
-	s.plan.Selection, s.selectionBytes = made, lasting
-	s.server.memory.release(building - lasting)
-	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions",
-		made.Positions(s.plan.World))
-	return s.connection.send(selectedReply{Positions: int64(made.Positions(s.plan.World)), Bytes: lasting})
+	s.plan.Selection, s.selectionBytes, kept = made, lasting, lasting
+	return nil
 }
 
 // dropSelection forgets the selection. An epoch that runs keeps it.

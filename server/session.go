@@ -27,8 +27,8 @@ type session struct {
 	slots     []*loader.Slot   // the arrays in the ring
 	slotPool  *loader.SlotPool // the free slots
 
-	generation atomic.Uint64 // number of the last epoch
-	epoch      *epoch        // the running epoch
+	generation uint64 // number of the last epoch
+	epoch      *epoch // the running epoch; nil between epochs
 
 	selectionBytes int64 // memory reserved for plan.Selection
 
@@ -65,6 +65,11 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 	if sess.set, err = s.chooseSet(&sess.Split); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if c.session.Load() != sess { // after a panic too
+			sess.close()
+		}
+	}()
 	if err = sess.readChoices(); err == nil {
 		err = sess.readOutput(s)
 	}
@@ -72,7 +77,6 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 		err = sess.reserve()
 	}
 	if err != nil {
-		sess.close()
 		return nil, err
 	}
 	sess.batchWait, sess.slotHeld = s.totals.BatchWait.WithLabelValues(sess.Split), s.totals.SlotHeld.WithLabelValues(sess.Split)

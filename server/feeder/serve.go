@@ -245,16 +245,16 @@ func (c *connection) open(text []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	o := &offered{text: string(text), params: r.WithParams, release: release}
 	defer func() {
-		if err != nil {
+		if c.offer != o { // after a panic too
 			release()
 		}
 	}()
 	if here != r.Set {
 		return dataMismatch(here, r.Set)
 	}
-	o := &offered{text: string(text), samples: set.Len(), params: r.WithParams, release: release}
-	o.Dataset, o.Log = set, c.log
+	o.Dataset, o.Log, o.samples = set, c.log, set.Len()
 	if o.Views, err = transform.ParseViews(string(r.Transform), transform.Pillow13); err != nil {
 		return err
 	}

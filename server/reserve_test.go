@@ -1,0 +1,41 @@
+package server
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// broken is a connection whose reads meet a bug.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { panic("a bug") }
+
+// TestAPanicReleasesMemory meets a bug while a selection is made: its memory is there for others again.
+func TestAPanicReleasesMemory(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
+	s, before := ts.openSessions()[0], ts.memory.inUse()
+	s.connection.body = broken{}
+	if err := shard.Guard(func() error { return s.selectSamples(selectRequest{List: 5}) }); err == nil {
+		t.Fatal("no bug was met")
+	}
+	if after := ts.memory.inUse(); after != before {
+		t.Errorf("%d bytes are reserved, and %d were before", after, before)
+	}
+}
+
+// TestAPanicReleasesTheSet meets a bug while a session is opened: nothing holds its set open afterwards.
+func TestAPanicReleasesTheSet(t *testing.T) {
+	set := &openSet{users: 1} // without files, which is the bug
+	s := &Server{}
+	s.catalog.Store(&catalog{sets: map[string]*openSet{"train": set}})
+	m := openRequest{Split: "train", BatchSize: 1, Transform: json.RawMessage(`"eval"`)}
+	if err := shard.Guard(func() error { _, err := s.newSession(&connection{server: s}, m); return err }); err == nil {
+		t.Fatal("no bug was met")
+	}
+	if set.users != 1 {
+		t.Errorf("%d use the set", set.users)
+	}
+}
