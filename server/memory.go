@@ -39,11 +39,16 @@ func prefetchBytes(asked, memory int64) int64 {
 	return min(memory/16, most)
 }
 
-// A budget is an amount of memory that sessions share. Its bounds stay as they are; mu guards used, which is 0 to max.
+// A budget is an amount of memory that sessions share. Its bounds stay as they are.
+//
+// What holds, under mu: used is the sum of what was reserved and not released, and is 0 to max. Memory is reserved before it is allocated.
+// Each reservation belongs to one session, which releases it once: a ring after it was unmapped, a selection when the plan drops it. Only
+// for a moment there may be more: an epoch keeps the selection that it began with, and a change makes a second one beside the first.
 type budget struct {
-	mu        sync.Mutex
-	max, used int64
-	rings     int // rings that it must suffice for, if the server chooses their sizes; 0 if unknown
+	mu    sync.Mutex
+	max   int64
+	used  int64 // guarded by mu
+	rings int   // rings that it must suffice for, if the server chooses their sizes; 0 if unknown
 }
 
 // reserveSlots reserves memory for slots, or, when slots is 0, for as many as are sensible, and no fewer than least. It returns their
@@ -81,7 +86,7 @@ func (b *budget) reserve(n int64) error {
 	return nil
 }
 
-// release returns n bytes.
+// release returns n bytes. To return more than were reserved is the server's bug and panics: another session would get memory twice.
 func (b *budget) release(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +101,8 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// reserveRing reserves the memory of a ring. It waits a while for it.
+// reserveRing reserves the memory of a ring, and returns its slots. It waits a while for it, without a lock: sessions that end meanwhile
+// release theirs. Whoever comes first gets what is released.
 func (s *Server) reserveRing(slots int, slotBytes int64) (int, error) {
 	b, started := &s.memory, time.Now()
 	for int64(cmp.Or(slots, autoSlotsMin)) <= b.max/slotBytes && time.Since(started) < reserveTimeout {

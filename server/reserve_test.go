@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -38,4 +39,13 @@ func TestAPanicReleasesTheSet(t *testing.T) {
 	if set.users != 1 {
 		t.Errorf("%d use the set", set.users)
 	}
+}
+
+// TestBucketsAreReservedFirst asks for buckets where no memory is left, and for a batch that is impossible: nothing is made before there is
+// memory for it.
+func TestBucketsAreReservedFirst(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	testenv.OK(t, ts.memory.reserve(ts.memory.max))
+	e := ts.dial().hello().refuses(openRequest{BatchSize: -1, Buckets: [][2]int{{4, 4}}, Transform: json.RawMessage(`"eval"`)}, kindBadRequest)
+	testenv.Contains(t, e.Message, "the selection takes")
 }

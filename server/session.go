@@ -14,9 +14,18 @@ import (
 
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
 //
-// It belongs to the goroutine of its connection. While an epoch runs, that goroutine changes nothing that the epoch's goroutine reads.
-// Everybody else loads the snapshot. Each slot is free, in slotPool; or in a batch of the stream; or lent to the client by the ring.
-// Until close, the session holds a use of its set and the memory of its ring and its selection.
+// Who may use it:
+//
+//   - The goroutine of its connection owns it: it alone opens, changes and closes it.
+//   - The goroutine of an epoch reads it without a lock, from start until stopEpoch has returned. The owner changes nothing meanwhile that
+//     this one reads: set, output, fields and batch size change only between two epochs.
+//   - Everybody else loads the snapshot, and reads what stays as it was opened: split, rank, world, transport, the number of slots.
+//
+// What holds until close:
+//
+//   - The session holds one use of its set, and has reserved the memory of its ring and of its selection.
+//   - Each slot is free, in slotPool; or in a batch of the stream; or with the epoch's goroutine, to be sent; or lent to the client by the
+//     ring. Only the client's release makes a lent slot free again.
 type session struct {
 	openConfig
 	connection *connection
@@ -28,15 +37,15 @@ type session struct {
 	slotPool  *loader.SlotPool // the free slots
 
 	generation uint64 // number of the last epoch
-	epoch      *epoch // the running epoch; nil between epochs
+	epoch      *epoch // the running epoch, or one that has ended and was not stopped yet; nil without one
 
 	selectionBytes int64 // memory reserved for plan.Selection
 
-	counts              status.Counts // deliveries since the session was opened
+	counts              status.Counts // deliveries since the session was opened; guarded by the server's totals
 	batchWait, slotHeld prometheus.Observer
 
 	gallery  gallery
-	snapshot atomic.Pointer[snapshot]
+	snapshot atomic.Pointer[snapshot] // never nil once the connection has the session
 }
 
 // A snapshot is what the status, the metrics and the gallery know of a session. It never changes: the session's goroutine, or the one of
@@ -59,7 +68,8 @@ func (s *session) publish(stream *loader.Stream, sends bool) {
 // count counts what was delivered.
 func (s *session) count(c status.Counts) { s.server.totals.Add(s.Split, &s.counts, c) }
 
-// newSession sets up what an open request asks for, as the connection's session.
+// newSession sets up what an open request asks for, as the connection's session. Others see it only once it is complete. If something
+// fails on the way, close releases what it holds by then.
 func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error) {
 	sess := &session{openConfig: openConfig{openRequest: m}, connection: c, server: s}
 	if sess.set, err = s.chooseSet(&sess.Split); err != nil {
@@ -70,11 +80,14 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 			sess.close()
 		}
 	}()
-	if err = sess.readChoices(); err == nil {
+	if err = sess.reserveBuckets(); err == nil {
+		err = sess.readChoices()
+	}
+	if err == nil {
 		err = sess.readOutput(s)
 	}
 	if err == nil {
-		err = sess.reserve()
+		err = sess.reserveRing()
 	}
 	if err != nil {
 		return nil, err
@@ -85,16 +98,22 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 	return sess, nil
 }
 
-// reserve reserves the memory of a session, which close releases.
-func (s *session) reserve() (err error) {
-	memory := &s.server.memory
-	if s.buckets != nil {
-		selection, _ := plan.SelectionBytes(s.set.Len(), 0)
-		if err := memory.reserve(selection); err != nil {
-			return err
-		}
-		s.selectionBytes = selection
+// reserveBuckets reserves the memory of the selection that buckets take, before that is made. close releases it.
+func (s *session) reserveBuckets() error {
+	if len(s.Buckets) == 0 {
+		return nil
 	}
+	selection, _ := plan.SelectionBytes(s.set.Len(), 0)
+	if err := s.server.memory.reserve(selection); err != nil {
+		return err
+	}
+	s.selectionBytes = selection
+	return nil
+}
+
+// reserveRing reserves the memory of the ring, first in the server's budget and then of the machine. close releases it.
+func (s *session) reserveRing() (err error) {
+	memory := &s.server.memory
 	s.slotBytes = s.slotLayout.Size
 	n, err := s.server.reserveRing(s.Slots, s.slotBytes)
 	if err != nil {
@@ -112,14 +131,16 @@ func (s *session) reserve() (err error) {
 	return nil
 }
 
-// viewSlots lays the arrays of a batch over the slots' memory. No epoch runs.
+// viewSlots lays the arrays of a batch over the slots' memory. No epoch runs. The client may still hold lent slots, whose bytes stay.
 func (s *session) viewSlots() {
 	for i, slot := range s.slots {
 		*slot = *viewSlot(i, s.ring.Bytes(i), s.slotLayout)
 	}
 }
 
-// close ends the running epoch and releases what the session has.
+// close ends the running epoch and releases what the session has. The order matters: no worker writes to the ring once the epoch has
+// ended, and nothing reads the set. The owner calls it once, when nobody finds the session through its connection any more. Who found it
+// before may still count its slots.
 func (s *session) close() {
 	s.stopEpoch()
 	if s.ring != nil {
