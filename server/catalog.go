@@ -17,7 +17,10 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A catalog holds the opened sets that the server found at one moment. It never changes: a reload makes another one.
+// A catalog holds the opened sets that the server found at one moment. It never changes: a reload makes another one, and releases this one
+// once nobody new finds it. It holds one use of each of its sets until then, and sessions hold theirs for as long as they read.
+//
+// Whoever loads the server's catalog may read these fields and the sets' descriptions at any time. To read from a set, acquire it first.
 type catalog struct {
 	found  shard.Found
 	sets   map[string]*openSet
@@ -25,15 +28,19 @@ type catalog struct {
 	broken map[string]error // why the other splits that were found cannot be served
 }
 
-// An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session. mu guards users, which counts
-// these. It never rises from 0 again: the files are closed then.
+// An openSet is a set whose files are open while somebody uses it: the catalog, a session, a feeder's connection, or a gallery for a
+// moment. Each acquire is followed by one release.
+//
+// What holds, under mu: users counts these. The files are open while it is above 0. It never rises from 0 again. So
+// acquire fails for a set that a reload has dropped, and the new catalog has its successor.
 type openSet struct {
 	*loader.Dataset
 	described status.Set
 	bytes     int64
 	log       *slog.Logger
-	mu        sync.Mutex
-	users     int
+
+	mu    sync.Mutex
+	users int
 }
 
 // openCatalog opens what was found. What cannot be served is noted. While opening takes long, the log says each second how far it is.
@@ -124,7 +131,8 @@ func (s *openSet) acquire() bool {
 	return true
 }
 
-// release ends a use of a set, and closes the set after the last one.
+// release ends a use of a set, and closes the set after the last one. It does not wait for storage that may hang: such files are closed by
+// another goroutine.
 func (s *openSet) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,6 +155,9 @@ func (c *connection) reload(status.Reload) error {
 // Reload looks for the sets again, serves what has become whole since, and says what that is. Sessions read the new files from their
 // next epoch on. An error means that nothing has changed: a set that is served is damaged now, gone, or has other data or fewer
 // partitions.
+//
+// One runs at a time. It opens the new catalog beside the old one, compares the two, and replaces one by the other in one step. A session
+// that is opened meanwhile has a set of either.
 func (s *Server) Reload() (changes []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -162,7 +173,7 @@ func (s *Server) Reload() (changes []string, err error) {
 		return nil, fmt.Errorf("reload: nothing has changed, and the data opened before is still served: %w", err)
 	}
 	s.catalog.Store(next)
-	before.close()
+	before.close() // after that, so that nobody who finds the old catalog tries for ever to acquire its sets
 	for _, text := range changes {
 		s.log.Info("reload: " + text)
 	}

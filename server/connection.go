@@ -20,6 +20,12 @@ import (
 const goodbyeTimeout = 200 * time.Millisecond
 
 // A connection is one client's: a goroutine that serves its requests in order, and what was opened on it.
+//
+// That goroutine alone reads from the client, and opens and closes the session. Three goroutines write: this one, that of the running
+// epoch, and the one that says goodbye when the server ends. writeMu lets one message pass at a time, with the raw bytes that follow it.
+//
+// A writer may wait for the client for as long as the connection is open, and the others wait for writeMu. So whoever ends a connection
+// sets a deadline, or closes it, before it waits for anybody.
 type connection struct {
 	server *Server
 	id     uint64
@@ -28,19 +34,22 @@ type connection struct {
 	pid    int // the client's process, 0 if it is not known
 	log    *slog.Logger
 
-	writeMu sync.Mutex // held for a whole message with what follows it: the epoch's goroutine sends too
-	frame   []byte     // header and JSON of the message being sent; guarded by writeMu
+	writeMu sync.Mutex
+	frame   []byte // header and JSON of the message being sent; guarded by writeMu
 
-	in      io.Reader // what the client sends; this and the next two are for the goroutine that serves it
+	// Of the goroutine that serves the client:
+	in      io.Reader // what the client sends
 	body    io.Reader // the raw bytes that follow the request at hand
 	greeted bool
-	session atomic.Pointer[session] // nil until it is opened
+
+	session atomic.Pointer[session] // nil until it is opened, and once it is to be closed; anybody may load it
 }
 
 // errHangUp ends a connection whose last message has been sent.
 var errHangUp = errors.New("connection ended")
 
-// run serves the connection until it or ctx ends, and frees what the client had.
+// run serves the connection until it or ctx ends, and frees what the client had. The connection is closed first, the session is taken from
+// those who look for it, and then it ends.
 func (c *connection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.sayGoodbye)()
 	c.log.Debug("connected")
@@ -107,7 +116,8 @@ func (c *connection) fatal(request string, err error) error {
 	return errHangUp
 }
 
-// sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
+// sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection. It runs beside the goroutine that
+// serves the client, whose next read fails then.
 func (c *connection) sayGoodbye() {
 	defer c.conn.Close()
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // the deadline holds for a message in flight, too

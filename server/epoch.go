@@ -65,6 +65,10 @@ type stopRequest struct {
 }
 
 // An epoch is one start request at work: a goroutine that takes finished batches from the loader and sends them.
+//
+// A session has one at most. It ends by itself, after its last batch or an error, or because the session's owner cancels it. In each case
+// the goroutine closes the stream and then done. From then on no worker touches a slot, nothing more is sent of this generation, and the
+// session's other goroutine may change what the epoch has read.
 type epoch struct {
 	session    *session
 	stream     *loader.Stream
@@ -74,11 +78,13 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
+	// Of the goroutine alone:
 	slotWait time.Duration // the stream's wait that is counted already
-	parts    [][]byte
+	parts    [][]byte      // memory for the parts of a batch that goes through the socket
 }
 
-// start ends the running epoch and begins another.
+// start ends the running epoch and begins another. The client has the reply before the first batch, as the goroutine that sends batches
+// begins after it.
 func (s *session) start(m startRequest) error {
 	st, p, err := s.newStream(m)
 	if err != nil {
@@ -98,6 +104,9 @@ func (s *session) start(m startRequest) error {
 }
 
 // newStream ends the running epoch and begins another, once the request is known to be sound: one that fails changes nothing.
+//
+// It follows a reload. The session then holds a use of both sets for a moment: it acquires the catalog's before it stops the epoch, and
+// releases the other one after that, when nothing reads from it any more.
 func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) {
 	cfg := s.plan
 	cfg.Epoch, cfg.Consumed = int(m.Epoch), int(m.Consumed)
@@ -135,7 +144,8 @@ func (s *session) stop(m stopRequest) error {
 	return nil
 }
 
-// stopEpoch ends the running epoch, if any, and waits until nothing of it is under way.
+// stopEpoch ends the running epoch, if any, and waits until nothing of it is under way. A client that does not read holds it up only until
+// its connection is closed.
 func (s *session) stopEpoch() {
 	if s.epoch != nil {
 		s.epoch.cancel()
@@ -144,7 +154,8 @@ func (s *session) stopEpoch() {
 	}
 }
 
-// release takes a slot back from the client.
+// release takes a slot back from the client. The ring goes first: it refuses a slot that is not lent, so that a client can neither free one
+// twice nor one that workers fill. In the pool it may be taken for the next batch at once.
 func (s *session) release(m releaseRequest) error {
 	if !s.shared {
 		return badRequest("release: batches of this session come through the socket, there are no slots to release")
@@ -158,7 +169,8 @@ func (s *session) release(m releaseRequest) error {
 	return nil
 }
 
-// run sends batches until the epoch ends, in one way or the other.
+// run sends batches until the epoch ends, in one way or the other. It is the epoch's goroutine. The stream ends first, so that all slots are
+// free or lent; then lookers learn of it; then the client, if it is an error that it can know of.
 func (e *epoch) run(ctx context.Context) {
 	defer close(e.done)
 	defer e.cancel()
@@ -200,7 +212,8 @@ func (e *epoch) push(ctx context.Context) error {
 	}
 }
 
-// sendBatch delivers one batch, which was waited for so long. Its slot is then the client's, or, on the socket, free again.
+// sendBatch delivers one batch, which was waited for so long. Its slot is then the client's, or, on the socket, free again. What the client
+// may ask for or do once it has the message is prepared before that is sent.
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, int64(b.Count)*s.slotLayout.SampleBytes
