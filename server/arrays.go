@@ -85,7 +85,7 @@ func (c *openConfig) viewName(v int) string {
 }
 
 // viewSlot lays the loader's arrays over a slot's memory, which is little-endian like the wire on every platform that Go's
-// memfd exists for and imgfeed is built for.
+// memfd exists for and imgfeed is built for. The arrays are views, valid as long as the ring: who fills them writes what the client maps.
 func viewSlot(id int, memory []byte, l ring.Layout) *loader.Slot {
 	s := &loader.Slot{ID: id}
 	for i, part := range l.AppendParts(nil, memory, l.BatchSize) {

@@ -20,6 +20,8 @@ type changedReply struct {
 	Positions int64        `json:"positions,omitempty"` // same meaning as in openedReply
 }
 
+// change reads the new output beside the old one. Only if all of it is sound and fits does it stop the epoch and replace one by the other.
+// The ring stays as it is, so the client's mapping and the slots that it holds stay valid.
 func (s *session) change(m changeRequest) error {
 	next := s.openConfig
 	next.Transform, next.Size, next.BatchSize = m.Transform, m.Size, m.BatchSize

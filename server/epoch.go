@@ -169,8 +169,8 @@ func (s *session) release(m releaseRequest) error {
 	return nil
 }
 
-// run sends batches until the epoch ends, in one way or the other. It is the epoch's goroutine. The stream ends first, so that all slots are
-// free or lent; then lookers learn of it; then the client, if it is an error that it can know of.
+// run sends batches until the epoch ends, in one way or the other. It is the epoch's goroutine. The stream ends first, so that all slots
+// are free or lent; then lookers learn of it; then the client, if it is an error that it can know of.
 func (e *epoch) run(ctx context.Context) {
 	defer close(e.done)
 	defer e.cancel()

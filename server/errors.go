@@ -24,10 +24,10 @@ const (
 	kindStopped     = "stopped"     // not a fault: the server ends, and another one may follow
 )
 
-// errorKinds are those that are counted.
+// errorKinds are those that are counted. The metrics show each of them from the beginning, as 0.
 var errorKinds = []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal}
 
-// A kindError is an error of a kind.
+// A kindError is an error of a kind, for faults that no other package has a type for.
 type kindError struct {
 	error
 	kind string
@@ -65,7 +65,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		shard.PartitionNames(missing), advice), kindMissing}
 }
 
-// kindOf classifies an error for the client.
+// kindOf classifies an error for the client, by its type. Whatever nobody has foreseen is internal.
 func kindOf(err error) string {
 	switch {
 	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),

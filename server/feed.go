@@ -30,8 +30,8 @@ func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 	return feeder.Serve(ctx, l, s.host, counters)
 }
 
-// A warner logs troubles, those of one kind once a minute: a peer may bring it hundreds of times.
-type warner struct{ logged sync.Map } // keyed by kind
+// A warner logs troubles, those of one kind once a minute: a peer may bring it hundreds of times. Any goroutine may use it.
+type warner struct{ logged sync.Map } // keyed by kind: those of the last minute
 
 // warn logs a trouble of a kind.
 func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {
@@ -41,7 +41,8 @@ func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {
 	}
 }
 
-// newHost returns what feeders know of the server.
+// newHost returns what feeders know of the server. Both functions load the catalog anew each time, so they follow a reload. A set that Hold
+// has returned stays open until its release is called, also if a reload drops it.
 func (s *Server) newHost() *feeder.Host {
 	return &feeder.Host{
 		Name: s.cfg.Name, Access: feeder.Access(s.cfg.FeedTLS), Log: s.log, Running: &s.running, Warn: s.warnings.warn,
@@ -68,7 +69,8 @@ func feederSet(split string, set *openSet) feeder.Set {
 	return feeder.Set{Split: split, Fingerprint: d.Fingerprint, Content: d.Content, Encoding: string(d.Encoding)}
 }
 
-// offer returns the description of the session's next stream for feeders, or nil without feeders.
+// offer returns the description of the session's next stream for feeders, or nil without feeders. It never changes while the stream exists,
+// as links compare and send it from goroutines of their own.
 func (s *session) offer() any {
 	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil

@@ -32,12 +32,16 @@ const (
 	galleryShare = 0.0025
 )
 
-// A gallery keeps the pictures of a session's last batch for status pages. They are made when somebody looks.
+// A gallery keeps the pictures of a session's last batch for status pages. They are made when somebody looks, on the goroutine of the
+// request, and never more often than galleryShare allows.
+//
+// mu guards the rest. It is held while pictures are made, so that who looks meanwhile waits and gets them too. The session and its epoch
+// never take it. The bytes in json are replaced, and never changed.
 type gallery struct {
-	mu   sync.Mutex // guards the rest; held while pictures are made, so that who looks meanwhile gets them too
-	json []byte     // a batchPreview; nil before somebody looks
-	made float64    // moment of the pictures
-	next time.Time  // earliest time of newer pictures
+	mu   sync.Mutex
+	json []byte    // a batchPreview; nil before somebody looks
+	made float64   // moment of the pictures
+	next time.Time // earliest time of newer pictures
 }
 
 // A batchPreview is some samples of a session's last batch, as batch.json describes them.
@@ -108,7 +112,8 @@ func (g *gallery) look(s *session) (pictures []byte, made float64, err error) {
 	return g.json, g.made, err
 }
 
-// make makes pictures of the session's last batch.
+// make makes pictures of the session's last batch, and holds the set open meanwhile. It makes the samples anew: the client may have given
+// the batch's slot back, and workers may be filling it.
 func (g *gallery) make(s *session) (err error) {
 	now := s.snapshot.Load()
 	if !now.sends || !now.set.acquire() { // the pictures are made whatever becomes of the epoch

@@ -106,7 +106,8 @@ func (c *connection) open(m openRequest) error {
 	return wire.WriteRights(c.conn, c.frame, s.ring.File())
 }
 
-// An openConfig is what an open request asks for, checked and with its defaults filled in.
+// An openConfig is what an open request asks for, checked and with its defaults filled in. Reading it changes no other state, so a change
+// request reads another one beside it, and takes over what it wants.
 type openConfig struct {
 	openRequest // its split is the chosen one
 	output
@@ -246,7 +247,8 @@ func (c *openConfig) readArrays() (err error) {
 	return err
 }
 
-// chooseSet returns the set of a split, or of the only one if none is named, and acquires it.
+// chooseSet returns the set of a split, or of the only one if none is named, and acquires it: the caller releases it. A catalog that a
+// reload replaces between the two steps has no set to acquire, and then the new one is asked.
 func (s *Server) chooseSet(split *string) (*openSet, error) {
 	c := s.catalog.Load()
 	here := slices.Sorted(maps.Keys(c.found.Sets))

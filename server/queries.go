@@ -14,7 +14,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// Requests that look something up in the session's dataset or its plan. None of them changes anything.
+// Requests that look something up in the session's dataset or its plan. None of them changes anything, so they are served while an epoch
+// runs. The connection's goroutine serves them, and the client's next request waits for the answer. The session holds the set open.
 
 // labelsRequest asks for the label of every sample.
 type labelsRequest struct{}

@@ -73,7 +73,8 @@ func emptyRequests() map[string]any {
 	return empty
 }
 
-// A request is how messages of one kind are served. The error of serve is the reply.
+// A request is how messages of one kind are served: by the goroutine of the connection, one after the other. The error of serve is the
+// reply.
 type request struct {
 	empty     any
 	inSession bool // only after open
@@ -91,7 +92,8 @@ func ofSession[M any](serve func(*session, M) error) request {
 	return r
 }
 
-// handle serves one request. An error is the reply to it.
+// handle serves one request. An error is the reply to it. Every request is checked before it changes anything, so the client may go on
+// after an error, and what follows a request on the wire is read whatever becomes of it.
 func (c *connection) handle(kind string, m any) error {
 	if s, ok := m.(selectRequest); ok {
 		n, err := s.followed()

@@ -46,6 +46,6 @@ func TestAPanicReleasesTheSet(t *testing.T) {
 func TestBucketsAreReservedFirst(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	testenv.OK(t, ts.memory.reserve(ts.memory.max))
-	e := ts.dial().hello().refuses(openRequest{BatchSize: -1, Buckets: [][2]int{{4, 4}}, Transform: json.RawMessage(`"eval"`)}, kindBadRequest)
+	e := ts.dial().hello().refuses(openRequest{BatchSize: -1, Buckets: [][2]int{{4, 4}}, Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`)}, kindBadRequest)
 	testenv.Contains(t, e.Message, "the selection takes")
 }

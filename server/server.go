@@ -86,6 +86,12 @@ type Config struct {
 }
 
 // A Server serves shard sets to any number of sessions.
+//
+// New, SetPage and SetPath set the plain fields before anything is served; nobody changes them afterwards. The others have locks of their
+// own, or are atomic. Nobody holds one of these locks while it waits for a client or a storage, except reloading, which only reloads take.
+//
+// Serve and Feed return once the goroutines in running have ended. Only then may Close end the pool and the sets. Pages may be asked for
+// all the time: they acquire the sets that they read.
 type Server struct {
 	cfg    Config
 	log    *slog.Logger
@@ -102,12 +108,12 @@ type Server struct {
 	host     *feeder.Host
 	feeders  *feeder.List
 	warnings warner
-	feeding  atomic.Pointer[feeder.Counters] // counters of a feeder
+	feeding  atomic.Pointer[feeder.Counters] // counters of a feeder; nil unless Feed was called
 
-	lastID   atomic.Uint64
-	stopping atomic.Bool
-	page     string // URL of the status page, "" without one
-	path     string // the socket's path as serve prints it; "" if unknown
+	lastID   atomic.Uint64 // number of the last connection, and of its session
+	stopping atomic.Bool   // the server ends
+	page     string        // URL of the status page, "" without one
+	path     string        // the socket's path as serve prints it; "" if unknown
 
 	mu          sync.Mutex
 	connections []*connection // guarded by mu; those being served, ordered by arrival
@@ -184,7 +190,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	return err
 }
 
-// serveConn runs one connection to its end.
+// serveConn runs one connection to its end. It is on the list from before its first request until everything that it had is freed.
 func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	c := &connection{server: s, id: s.lastID.Add(1), ctx: ctx, conn: conn, pid: socket.PeerPID(conn)}
 	c.log = s.log.With("session", c.id, "client_pid", c.pid)
@@ -210,7 +216,8 @@ func (s *Server) list() []*connection {
 	return slices.Clone(s.connections)
 }
 
-// openSessions returns the sessions in the order in which their connections came.
+// openSessions returns the sessions in the order in which their connections came. Any of them may end meanwhile: its snapshot and its
+// counts can be read all the same.
 func (s *Server) openSessions() (sessions []*session) {
 	for _, c := range s.list() {
 		if sess := c.session.Load(); sess != nil {

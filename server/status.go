@@ -26,7 +26,7 @@ func (s *Server) Status(since float64) status.Status {
 	return st
 }
 
-// watch adds a moment to the history each second until ctx ends.
+// watch adds a moment to the history each second until ctx ends. It is a goroutine of Serve or Feed.
 func (s *Server) watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -45,7 +45,8 @@ func (s *Server) addMoment(now time.Time) {
 	s.history.Add(&st)
 }
 
-// count takes what the server counts at one moment; the history judges it.
+// count takes what the server counts at one moment; the history judges it. It takes each lock for itself, one after the other: the figures
+// of one source belong together, and those of two may be some microseconds apart. What the status shares with others never changes.
 func (s *Server) count(now time.Time) status.Status {
 	pool, catalog, threads := s.pool.Counters(), s.catalog.Load(), s.pool.Threads()
 	st := status.Status{
@@ -115,7 +116,8 @@ func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Su
 // seconds is a moment as the status has it, to the millisecond.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-// status counts what the session does.
+// status counts what the session does. Any goroutine may call it, also while the session changes or ends: set, transform, batch size and
+// stream are of one snapshot. The stream counts on after the snapshot was taken.
 func (s *session) status() status.Session {
 	now := s.snapshot.Load()
 	st := status.Session{

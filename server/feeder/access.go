@@ -15,7 +15,8 @@ import (
 const tlsName = "imgfeed"
 
 // An Access is a folder with ca.crt, tls.crt and tls.key, which say who may connect. They are read once for each connection, so that
-// they may be renewed. "" means without TLS.
+// they may be renewed: nothing is kept in memory, and a connection that is open stays so. A read between two renewed files may find a pair
+// that does not fit; then this connection fails, and the next one is tried. "" means without TLS.
 type Access string
 
 // Listen listens for servers that [Serve] makes samples for.

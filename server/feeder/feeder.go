@@ -23,7 +23,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A Host is the server that feeders make samples for, or that makes samples for others.
+// A Host is the server that feeders make samples for, or that makes samples for others. Its fields are set before it is used. Every
+// connection has a goroutine of its own, so all functions are called by many at a time.
 type Host struct {
 	Name    string // program and version, which must be the same at both ends
 	Pool    *loader.Pool
@@ -63,7 +64,7 @@ type HelloReply struct {
 	Sets        []Set  `json:"sets"`
 }
 
-// A Set tells the data of a split from any other.
+// A Set tells the data of a split from any other. Equal ones have the same samples, in the same order, stored in the same way.
 type Set struct {
 	Split       string `json:"split"`
 	Fingerprint string `json:"fingerprint"`

@@ -31,12 +31,17 @@ const (
 )
 
 // A feeder is another machine that makes samples for this one.
+//
+// Each of its connections has a goroutine of its own, which dials, serves and dials again. The first connection learns from the feeder's
+// greeting how many the feeder wants, and begins the others. stop ends all of them, and does not wait for that.
+//
+// mu guards what follows it. Nobody holds it while waiting for a network. It is taken last: a List takes it under its own lock.
 type feeder struct {
 	host    *Host
 	address string
 	stop    func()
 
-	mu      sync.Mutex    // guards the rest; taken last, also while a List's is held
+	mu      sync.Mutex
 	keeping int           // goroutines that keep a connection each; it only grows
 	status  status.Feeder // everything except rates
 }
@@ -58,7 +63,8 @@ func (f *feeder) keep(ctx context.Context, connections int) {
 	}
 }
 
-// keepOne keeps a connection open.
+// keepOne keeps a connection open, until ctx ends or the pool is closed. Whatever goes wrong is reported, and tried again after a pause.
+// What the connection has not made by then is left to the workers here.
 func (f *feeder) keepOne(ctx context.Context) {
 	pause := redialMin
 	for ctx.Err() == nil {
@@ -98,7 +104,8 @@ func (f *feeder) report(err error) {
 	f.host.Warn(f.host.Log, f.address+trouble, "feeder", "address", f.address, "err", trouble)
 }
 
-// dial connects to the feeder, which must serve what this server serves.
+// dial connects to the feeder, which must serve what this server serves. It has HelloTimeout for all of it: connecting, TLS and the
+// greeting.
 func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	soon, cancel := context.WithTimeout(ctx, HelloTimeout)
 	defer cancel()
@@ -181,7 +188,10 @@ func NewOffer(r Request, sampleBytes int64) any {
 	return &Offer{r.Set, frame, sampleBytes}
 }
 
-// A link is a connection to a feeder, as a [loader.Remote].
+// A link is a connection to a feeder, as a [loader.Remote]. One request is under way at a time: what is written and what is read always
+// belong to the same piece. A link that has failed once is not used again, since nobody knows where in an answer it stands.
+//
+// The goroutine that serves the pool with it owns it. The scheduler calls Takes from others too, so sets never changes.
 type link struct {
 	feeder  *feeder
 	conn    net.Conn
@@ -210,7 +220,8 @@ func (c *link) Takes(stream any) bool {
 // Samples implements [loader.Remote].
 func (c *link) Samples() int { return int(c.samples) }
 
-// Make implements [loader.Remote]. After an error the connection is closed, so that nothing is written to the slot any more.
+// Make implements [loader.Remote]. It reads into the slot only before it returns, so that workers may fill the same samples afterwards.
+// After an error the connection is closed, as the rest of the answer may still come.
 func (c *link) Make(p *loader.Piece, made []bool) error {
 	offer := p.Offer.(*Offer)
 	n := min(len(made), max(1, int(pieceBytesMax/offer.sampleBytes)))

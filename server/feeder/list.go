@@ -19,12 +19,17 @@ import (
 const lookUpEvery = 2 * time.Second
 
 // A List keeps links to the feeders that a server names.
+//
+// What holds, under mu: feeders has those that the last look-up found, and if that was not complete, those before it too. The goroutines of
+// each run until it leaves the list or the server ends. A feeder that comes back is a new one, and counts from 0.
+//
+// Run alone changes the list; any goroutine may ask for its status. The lock is held for neither a look-up nor a connection.
 type List struct {
 	host  *Host
 	names []string // host:port, dns:host:port or file:PATH
 
 	mu      sync.Mutex
-	feeders map[string]*feeder // guarded by mu: the listed ones, keyed by address
+	feeders map[string]*feeder // guarded by mu; keyed by address
 }
 
 // NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses.
@@ -52,7 +57,8 @@ func NewList(host *Host, names []string) (*List, error) {
 	return l, nil
 }
 
-// Run keeps the list up to date until ctx ends.
+// Run keeps the list up to date until ctx ends. It looks up all names first, and changes the list in one step. Where a look-up fails, those
+// that were known stay: a name server that is away must not end links that work.
 func (l *List) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		var listed []string
@@ -125,7 +131,8 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	}
 }
 
-// Status counts what the feeders on the list have done. It returns nil if the server names no feeders.
+// Status counts what the feeders on the list have done. It returns nil if the server names no feeders. The counts of each feeder are of one
+// moment, and the sum is that of the feeders as they are listed.
 func (l *List) Status() *status.Feeders {
 	if len(l.names) == 0 {
 		return nil

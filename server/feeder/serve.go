@@ -55,6 +55,9 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 
 // greetings are connections that have not said who they are. If there are many, a new one ends the oldest: a server takes a moment, so it
 // comes through whatever others do.
+//
+// A connection is added before its goroutine begins, and removed by that: once it is greeted, and again at its end. One that was removed
+// before is not there, which does no harm.
 type greetings struct {
 	mu    sync.Mutex
 	conns []net.Conn // guarded by mu; the oldest first, greetingsMax at most
@@ -76,7 +79,11 @@ func (g *greetings) end(conn net.Conn) {
 	g.conns = slices.DeleteFunc(g.conns, func(c net.Conn) bool { return c == conn })
 }
 
-// A connection is one of a server's, to this feeder.
+// A connection is one of a server's, to this feeder. Its goroutine alone uses it, and makes one piece after the other. Only closing it
+// comes from elsewhere, which fails the read or write under way.
+//
+// It holds the set of its last offer open, for as long as no other offer replaces it. The slot is of that offer too, and grows to its
+// largest piece.
 type connection struct {
 	host     *Host
 	counters *Counters
@@ -231,7 +238,8 @@ func (o *offered) newSlot(n int) *loader.Slot {
 	return s
 }
 
-// open reads an offer, which replaces the last one.
+// open reads an offer, which replaces the last one. It takes hold of the new set first, and lets go of the other once nothing can fail any
+// more: after an error the connection ends, and releases what it had.
 func (c *connection) open(text []byte) (err error) {
 	_, m, err := Requests.DecodeRequest(text)
 	if err != nil {

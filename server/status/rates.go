@@ -13,12 +13,15 @@ const (
 	idleShare      = 0.5 // share of the time with all batches finished above which the client is the limit
 )
 
-// A History keeps the moments of the last minutes, and the statuses of the last seconds, whose differences are rates. mu guards both
-// lists, whose times ascend. A status in looks does not change any more.
+// A History keeps the moments of the last minutes, and the statuses of the last seconds, whose differences are rates. Any
+// goroutine may call any method.
+//
+// What holds, under mu: the times in both lists ascend. A status that was added is the history's: nobody changes it any more, so it is read
+// without a copy.
 type History struct {
 	mu      sync.Mutex
-	moments []Moment
-	looks   []*Status // one each second, the newest last
+	moments []Moment  // historyMoments at most
+	looks   []*Status // one each second, rateSpan+1 at most
 }
 
 // Add judges a status and keeps it. Call it each second.
@@ -69,7 +72,8 @@ func appendBounded[T any](list []T, value T, most int) []T {
 	return append(list, value)
 }
 
-// Judge completes a status: the rates of the last seconds, what each session waits for, verdicts and advice.
+// Judge completes a status that is not added: the rates of the last seconds, what each session waits for, verdicts and advice. Rates are
+// those between looks, so that all who ask within a second see the same. Waits reach up to the status itself.
 func (h *History) Judge(st *Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -34,7 +34,7 @@ func (c *Counts) Add(e Counts) {
 	c.Write += e.Write
 }
 
-// CountsOf returns the counts of a batch, which takes so many bytes.
+// CountsOf returns the counts of a batch, which takes so many bytes. Of the waits it knows nothing yet.
 func CountsOf(b loader.Batch, bytes int64) Counts {
 	c := Counts{Images: int64(b.Count), Batches: 1, Bytes: bytes}
 	for _, bad := range b.Bad {
@@ -81,7 +81,7 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 	}, []string{"split"})
 }
 
-// Add adds what was delivered to a session of a split, to its counts too.
+// Add adds what was delivered to a session of a split, to its counts too. It is called twice for each batch, and adds a few numbers.
 func (t *Totals) Add(split string, session *Counts, c Counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *Totals) Of(session *Counts) Counts {
 	return *session
 }
 
-// Fill puts the totals into a status.
+// Fill puts the totals into a status, as they are at one moment. It copies what may change.
 func (t *Totals) Fill(st *Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,14 +32,20 @@ func (e *UnavailableError) Error() string {
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// A Ring's Lend, Release and Lent are safe for concurrent use.
+// A Ring has the slots of one session.
+//
+// What holds, under mu: a slot is lent, since a time, or it is the server's. Lend and Release alone change that, each by one step. Both and
+// Lent may be called by any goroutine, also after Close. The ring knows nothing of what the server does with a slot of its own.
+//
+// The memory is mapped from New to Close, at one address. Who writes to a slot that is not lent is up to the loader; who closes the ring
+// sees to it that nobody does any more.
 type Ring struct {
 	file     *os.File // nil in a private ring
 	mem      []byte
 	slotSize int64
 
 	mu   sync.Mutex
-	lent []time.Time // guarded by mu: start of each slot's loan, zero if it is not lent; as long as there are slots
+	lent []time.Time // guarded by mu: start of each slot's loan, zero if it is not lent
 }
 
 // New returns a ring of slots slots of slotSize bytes (a [Layout].Size). A shared one lies in a sealed anonymous file. All its
@@ -103,7 +109,8 @@ func (r *Ring) Bytes(slot int) []byte {
 	return r.mem[start : start+r.slotSize : start+r.slotSize]
 }
 
-// Lend notes that a slot is the client's from now on. Lending it twice is the server's bug and panics.
+// Lend notes that a slot is the client's from now on. Call it before the client hears of the slot, so that a quick release finds it lent.
+// Lending it twice is the server's bug and panics.
 func (r *Ring) Lend(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +121,7 @@ func (r *Ring) Lend(slot int) {
 }
 
 // Release notes that the client gives a slot back, and returns how long it was lent. It returns a [*RequestError] for a slot that is not
-// lent, and changes nothing then.
+// lent, and changes nothing then: a client may name any number, and any slot twice.
 func (r *Ring) Release(slot int) (lent time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,9 @@ func ListenFound() (*Listener, error) {
 	return Listen(filepath.Join(foundFolder(), strconv.Itoa(os.Getpid())), Mode)
 }
 
-// Running asks all servers of the user, and removes the sockets of processes that have ended.
+// Running asks all servers of the user, one after the other, and removes the sockets of processes that have ended. A server may begin or
+// end meanwhile: a socket that has gone is left out. One that is there and does not answer in time is an error beside the answers of the
+// others.
 func Running(timeout time.Duration, since float64) (map[string]status.Status, error) {
 	entries, err := os.ReadDir(foundFolder())
 	if errors.Is(err, fs.ErrNotExist) {

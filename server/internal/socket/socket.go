@@ -30,7 +30,8 @@ func Default() string {
 // Mode are the usual permissions of a socket: its user's alone.
 const Mode = 0o600
 
-// A Listener is the socket of a server, which Close removes.
+// A Listener is the socket of a server. Close removes its file, but never the one of a server that has taken the path since: own tells the
+// two apart. It may be called by several goroutines, of which the first closes.
 type Listener struct {
 	net.Listener
 	path   string

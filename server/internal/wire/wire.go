@@ -65,8 +65,8 @@ func (e *RequestError) Error() string {
 	return fmt.Sprintf("wire: %s: %s", e.Type, e.Msg)
 }
 
-// Messages are the messages of one direction. A message is a struct whose fields are those of a JSON object; its kind is
-// the value of the object's "type", which is not a field.
+// Messages are the messages of one direction. A message is a struct whose fields are those of a JSON object; its kind is the value of the
+// object's "type", which is not a field. Both maps are complete once NewMessages has returned, and any goroutine reads them.
 type Messages struct {
 	types map[string]reflect.Type
 	kinds map[reflect.Type]string
@@ -232,7 +232,8 @@ func (r *Reader) Next() ([]byte, error) {
 }
 
 // Accept serves the connections to a listener until ctx ends, and then returns nil, or the listener's error. It closes the listener. failed
-// takes errors that pass.
+// takes errors that pass. Both functions are called by Accept's goroutine: serve begins one for the connection, which closes it, and
+// returns.
 func Accept(ctx context.Context, l net.Listener, failed func(error), serve func(net.Conn)) error {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
