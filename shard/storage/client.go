@@ -128,15 +128,18 @@ func (c *Client) at(address string, named bool) (Storage, error) {
 }
 
 // An Opening bounds the time in which sets are found and opened: [Client.Timeout] for all requests together, also of other openings that
-// begin before it ends. All of these are one Opening, which the client holds as long as it has users; its last End makes it over, for good.
+// begin before it ends. All of these are one Opening.
+//
+// What holds, under the client's mutex: the client has it while it has users. Its last End makes it over, for good, and stops the timer, which
+// nothing begins anew afterwards. Requests that run by then go on without a limit for all; new ones have the client's context.
 type Opening struct {
 	client *Client
-	ctx    context.Context
+	ctx    context.Context // ends with the client's, or when the timer fires
 	begun  time.Time
 	timer  *time.Timer
 	users  int         // guarded by the client's mutex
-	steps  atomic.Bool // each answer begins the time anew
-	over   atomic.Bool
+	steps  atomic.Bool // each answer begins the time anew; never false again
+	over   atomic.Bool // written under the client's mutex; never false again
 }
 
 var errOpening = errors.New("opening took too long")
@@ -171,7 +174,12 @@ func (o *Opening) Steps() {
 
 // answered begins the time anew after an answer, if [Opening.Steps] has said so. Requests that are part of no opening have a nil one.
 func (o *Opening) answered() {
-	if o != nil && o.steps.Load() && !o.over.Load() {
+	if o == nil || !o.steps.Load() || o.over.Load() {
+		return
+	}
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	if !o.over.Load() { // End may have stopped the time just now
 		o.timer.Reset(o.client.Timeout)
 	}
 }

@@ -29,10 +29,13 @@ import (
 
 // A bucket is a prefix of a bucket of S3, or of another storage with its protocol. Credentials, region and endpoint come from the sources
 // that the AWS programs use. Without credentials requests are anonymous.
+//
+// mu guards the rest. It is held while credentials are read, so that they are read once for all requests that wait. It is not held during a
+// request: each keeps the client that it began with, which never changes, and tells fault which one that was.
 type bucket struct {
 	name, prefix string
 
-	mu        sync.Mutex // held while credentials are read, so that they are read once for all waiting requests
+	mu        sync.Mutex
 	client    *s3.Client // nil: the next request makes it, with credentials read anew
 	region    string     // region that the bucket has named
 	anonymous error      // why there are no credentials
@@ -115,7 +118,7 @@ func askBucket[I, O any](
 		return nil, err
 	}
 	answer, err := request(client, ctx, input)
-	return answer, b.fault(err)
+	return answer, b.fault(client, err)
 }
 
 // get implements objects.
@@ -152,7 +155,7 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) (f
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, b.fault(err)
+			return nil, b.fault(client, err)
 		}
 		received(stallBytes)
 		for _, p := range page.CommonPrefixes {
@@ -175,8 +178,10 @@ var (
 		"UnrecognizedClientException": true}
 )
 
-// fault makes a [RemoteError] of an error of the SDK, without its URL.
-func (b *bucket) fault(err error) error {
+// fault makes a [RemoteError] of an error of the SDK, without its URL. If the storage refused the credentials of the client that was used, or
+// named another region, the next request makes a new one. Of many requests that fail together, the first alone discards the client: the
+// others find another one by then, which has new credentials.
+func (b *bucket) fault(used *s3.Client, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -199,7 +204,9 @@ func (b *bucket) fault(err error) error {
 	status := failed.Status
 	switch {
 	case failed.refused:
-		b.client = nil // the next request reads the credentials anew
+		if b.client == used {
+			b.client = nil
+		}
 	case region != "" && (status == http.StatusMovedPermanently || status == http.StatusBadRequest):
 		if failed.moved = true; b.region != region {
 			b.region, b.client = region, nil
@@ -248,7 +255,7 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 	_, err = transfermanager.New(uploads{repeating}, func(o *transfermanager.Options) {
 		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsInFlight, abortTime
 	}).UploadObject(ctx, input)
-	return b.fault(err)
+	return b.fault(client, err)
 }
 
 // uploads is a client that waits for the name of an upload even if it is cancelled. Nobody can abort an upload without its name.
