@@ -17,6 +17,9 @@ import (
 )
 
 // A Client opens storages, and holds what they share. Two clients share nothing.
+//
+// Its exported fields are set before the first storage is opened; of these the counts alone change afterwards. Then any goroutine may call
+// its methods.
 type Client struct {
 	// Context ends every request when it ends.
 	Context context.Context
@@ -32,13 +35,13 @@ type Client struct {
 	RequestsMax int
 
 	web    *http.Client
-	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
+	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY; it stays the first
 
-	mu      sync.Mutex // guards opening and its users
-	opening *Opening   // the one that has not ended
+	mu      sync.Mutex // guards opening, its users and its timer
+	opening *Opening   // the one that has not ended; nil without one
 }
 
-// Counts count a client's requests.
+// Counts count a client's requests. Each number is right by itself; two that are loaded one after the other may be of different moments.
 type Counts struct {
 	Requests, Retries atomic.Int64                // all, and those of them that repeat one that failed
 	UnderWay, Allowed atomic.Int64                // requests in flight, and the limit of the storage that answered last
@@ -130,8 +133,8 @@ func (c *Client) at(address string, named bool) (Storage, error) {
 // An Opening bounds the time in which sets are found and opened: [Client.Timeout] for all requests together, also of other openings that
 // begin before it ends. All of these are one Opening.
 //
-// What holds, under the client's mutex: the client has it while it has users. Its last End makes it over, for good, and stops the timer, which
-// nothing begins anew afterwards. Requests that run by then go on without a limit for all; new ones have the client's context.
+// What holds, under the client's mutex: the client has it while it has users. Its last End makes it over, for good, and stops the timer,
+// which nothing begins anew afterwards. Requests that run by then go on without a limit for all; new ones have the client's context.
 type Opening struct {
 	client *Client
 	ctx    context.Context // ends with the client's, or when the timer fires
@@ -144,7 +147,7 @@ type Opening struct {
 
 var errOpening = errors.New("opening took too long")
 
-// Opening begins one.
+// Opening begins one, or joins the one that has not ended. Each is followed by one [Opening.End].
 func (c *Client) Opening() *Opening {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 
 // A Folder is a storage on this machine: a local disk, or a file system of a network or a program. Create it with [NewFolder].
 //
-// Its cache is the page cache: ranges in there are read from there, and a policy (pageCache) decides which of the others it keeps.
+// Its cache is the page cache: ranges in there are read from there, and a policy (pageCache) decides which of the others it keeps. All
+// files of the folder share the policy, which counts the bytes of those that are open. Any goroutine may call its methods.
 type Folder struct {
 	// Memory returns how many bytes of files the page cache can hold.
 	Memory func() int64
@@ -149,7 +150,8 @@ func Overdue(address string, offset, length int64, after time.Duration) error {
 
 var errOverdue = errors.New("the file system does not answer")
 
-// Write implements [Writer]. Before it is whole, the file has a hidden name.
+// Write implements [Writer]. Before it is whole, the file has a hidden name. So whoever reads the folder meanwhile, in this process or
+// another, sees the file before or the new one, and an interrupted Write leaves the former.
 func (f *Folder) Write(name, _ string, body io.Reader) error {
 	path := f.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

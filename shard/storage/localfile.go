@@ -46,7 +46,7 @@ func (f *localFile) ReadsMax() int { return readsMax }
 
 func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffered.ReadAt(p, offset) }
 
-// Close waits for those who use the file, unless they may hang.
+// Close waits for those who use the file, unless they may hang: then it closes the file in a goroutine of its own, which may never end.
 func (f *localFile) Close() error {
 	f.folder.pages.files.Add(-f.size)
 	if f.hangs {
@@ -126,7 +126,8 @@ func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	return f.readDirect(buf, offset, length)
 }
 
-// readDirect reads a range past the page cache, or through it if the file system can't do that.
+// readDirect reads a range past the page cache, or through it if the file system can't do that. The first direct read of a file opens it
+// again. The first one that the file system refuses turns direct reads off for the whole folder.
 func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error) {
 	f.openDirect.Do(func() { f.direct, _ = openDirect(f.buffered) })
 	if f.direct == nil {
@@ -227,7 +228,8 @@ type pageCache struct {
 }
 
 // count notes that the range at offset is about to be read, in a memory that holds room bytes of files. It returns the range's turn among
-// those that fit, from 1 on, and 0 for a range that does not fit.
+// those that fit, from 1 on, and 0 for a range that does not fit. Two goroutines never get the same turn. The one whose turn ends a window
+// judges it for all, by the waits since the last one that did.
 func (p *pageCache) count(offset int64, room func() int64) (turn int64) {
 	p.mu.Lock()
 	if now := time.Now(); now.Sub(p.shareAt) > shareFor {

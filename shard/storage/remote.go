@@ -68,6 +68,9 @@ func (o *object) mismatch(format string, args ...any) error {
 }
 
 // A remote is a storage behind a network. It repeats requests that fail for a reason that may pass: see [remote.repeat].
+//
+// Its fields stay as they are once it is handed out, so any number of goroutines make requests. All pass one gate, which says how many run
+// at a time, and share one outage. No lock of these is held during a request.
 type remote struct {
 	client  *Client
 	address string
@@ -251,6 +254,7 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 	if err != nil {
 		return nil, err
 	}
+	// The caller closes the body of a right answer, and this function that of any other.
 	fault := &RemoteError{Status: http.StatusPreconditionFailed, Request: o.request}
 	switch err := o.checkHeader(); {
 	case err != nil:
@@ -355,13 +359,16 @@ func NewReader(f File) io.ReadCloser { return &aheadReader{file: f} }
 
 // An aheadReader reads a file from its front, and requests the next chunks meanwhile. One goroutine reads; each request has its own, and a
 // channel with room for its chunk, so that it ends even if nobody reads on.
+//
+// What holds: the queue has the requests between what was read and asked, in order. So chunks are read in their order, whichever comes
+// first. After an error the reader returns that for ever.
 type aheadReader struct {
 	file   File
 	asked  int64 // end of the requested part
 	length int64 // size of the last request
 	queue  []chan chunk
-	rest   []byte
-	err    error
+	rest   []byte // what was not read yet of the last chunk
+	err    error  // the last chunk's, for when its bytes were read
 }
 
 type chunk struct {

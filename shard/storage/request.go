@@ -138,16 +138,22 @@ func IsDown(err error) bool {
 	return is && failed.down
 }
 
-// An outage is a time without answers from a store, whose requests all share it. The first failed try sets since (begin). Any success
-// resets it, with warned and heard (end). gave changes once, to true.
+// An outage is a time without answers from a store, whose requests all share it. So they fail together, and the log has one warning for
+// all.
+//
+// What holds, under mu: since is zero while the store answers. A try that has failed, or is long without an answer, sets it (begin), to its
+// own start or the last answer, whichever is later. Any success resets it, with warned and heard (end). warned is true only between the
+// two.
 type outage struct {
-	client   *Client
-	mu       sync.Mutex  // guards all below but gave
-	answered time.Time   // last
-	since    time.Time   // begin of the first try without an answer; zero while the store answers
-	warned   bool        // the log has a warning
-	heard    bool        // something has come since
-	gave     atomic.Bool // the store has fulfilled a request, at any time
+	client *Client
+
+	mu       sync.Mutex
+	answered time.Time // last
+	since    time.Time // begin of the first try without an answer
+	warned   bool      // the log has a warning
+	heard    bool      // something has come since the last success
+
+	gave atomic.Bool // the store has fulfilled a request, at any time; never false again
 }
 
 // end notes that the store answers.
@@ -188,7 +194,8 @@ func (o *outage) begin(address string, began time.Time, err error, moment time.D
 	return silent
 }
 
-// A try makes a request once, reports the length of each piece of the answer, and returns the request's id in the store's log.
+// A try makes a request once, reports the length of each piece of the answer, and returns the request's id in the store's log. It reports
+// on the goroutine that called it, and no more once it has returned.
 type try func(ctx context.Context, received func(bytes int)) (request string, err error)
 
 // repeat makes a request until it succeeds, fails for good, or the time is over. Nothing else repeats requests for reading.
@@ -220,7 +227,8 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 	}
 }
 
-// A request is repeated until it is answered.
+// A request is repeated until it is answered. It belongs to the goroutine that waits for it. With others it shares the remote's gate, where
+// it has one ticket for all its tries, and the remote's outage, which says how long to go on.
 type request struct {
 	*remote
 	ticket       int64
@@ -231,7 +239,8 @@ type request struct {
 	last         error
 }
 
-// try makes the request once, when its turn comes. If it is to be made again, it returns a pause before that.
+// try makes the request once, when its turn comes. If it is to be made again, it returns a pause before that. Between enter and leave it
+// counts as in flight; during a pause it does not, so that others pass.
 func (q *request) try(ctx context.Context, send try) (pause time.Duration, err error) {
 	r := q.remote
 	if err := r.gate.enter(ctx, q.ticket); err != nil {
@@ -313,7 +322,8 @@ func (q *request) ended(ctx context.Context, got int, stopped error) error {
 	return &RemoteError{Err: q.last, Tries: q.tries, After: time.Since(q.opening.begun), down: true, heard: heard}
 }
 
-// once makes a request, and ends it if it brings too little. It counts its bytes in got.
+// once makes a request, and ends it if it brings too little. It counts its bytes in got. Two timers watch it from goroutines of their own:
+// they know the turn, the outage and the cancel function, and none of the counts here.
 func (r *remote) once(parent context.Context, began time.Time, send try, got *int) (request string, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)

@@ -178,8 +178,8 @@ var (
 		"UnrecognizedClientException": true}
 )
 
-// fault makes a [RemoteError] of an error of the SDK, without its URL. If the storage refused the credentials of the client that was used, or
-// named another region, the next request makes a new one. Of many requests that fail together, the first alone discards the client: the
+// fault makes a [RemoteError] of an error of the SDK, without its URL. If the storage refused the credentials of the client that was used,
+// or named another region, the next request makes a new one. Of many requests that fail together, the first alone discards the client: the
 // others find another one by then, which has new credentials.
 func (b *bucket) fault(used *s3.Client, err error) error {
 	if err == nil {

@@ -39,6 +39,12 @@ import (
 //
 // There is no index. A read goes to the offset where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
+//
+// What holds between processes: the tally counts the bytes on the disk and those that are promised, and only who has locked its byte
+// changes it. Such a lock is the open file's, so the goroutines of one Cache exclude each other by mu, which they take first.
+//
+// Within a process, each promise of makeRoom is followed by one settle. An object in the map keeps its file open and its byte locked until
+// the cache is closed. Reads from the cache and from stores take no lock; mu is held for a tally, or while room is made.
 type Cache struct {
 	Max                 int64        // limit of the bytes on the disk
 	HitBytes, MissBytes atomic.Int64 // bytes read by this process, from the cache and from stores
@@ -46,7 +52,7 @@ type Cache struct {
 	lock                *os.File
 	folder              *storage.Folder
 
-	mu        sync.Mutex
+	mu        sync.Mutex         // guards the rest, but opened
 	objects   map[string]*object // objects in use, by id
 	last      tally              // this process's last view of it
 	measureAt time.Time          // earliest time to measure the folder and make room
@@ -225,7 +231,8 @@ func (c *Cache) removeLocked(o Info) error {
 	return err
 }
 
-// makeRoom promises room for some more bytes, if there is any. If need be it drops objects that this run does not read.
+// makeRoom promises room for some more bytes, if there is any. If need be it drops objects that this run does not read. While there is
+// none, the folder is measured again only after a pause.
 //
 // It never drops what this run reads. An epoch has each record once, so no rule finds more in an epoch than the share of the set that the
 // cache holds. A part that stays finds all of that, evenly over the epoch. Dropping the least recently used would find 0.005, 0.15 and 0.67
@@ -266,6 +273,9 @@ func (c *Cache) makeRoom(bytes int64) (room bool) {
 
 // clearLocked measures the folder, and drops objects until there is room for some bytes. The oldest go first: those that nobody uses, then
 // those that this run has opened for a while without reading a record, as another rank reads that partition. All go for a lower limit.
+//
+// The tally is corrected by the difference of what was measured and what it said before. So what other processes count meanwhile stays in
+// it.
 func (c *Cache) clearLocked(bytes int64, all bool) {
 	if c.lockByte(measureByte, unix.F_WRLCK) != nil {
 		return // another process does it
@@ -366,7 +376,8 @@ func (o *object) dropLocked() error {
 	return err
 }
 
-// A file is a file of a network with the cache before it.
+// A file is a file of a network with the cache before it. Files of the same identity share an object. It has no state of its own, so any
+// number of goroutines read it.
 type file struct {
 	storage.File
 	*object
@@ -510,7 +521,8 @@ func (f *file) readKept(p []byte, offset, at int64) bool {
 	return true
 }
 
-// fill reads a range from the remote file, and keeps it at an offset of the file. The error is nil if p is full.
+// fill reads a range from the remote file, and keeps it at an offset of the file. The error is nil if p is full: whatever goes wrong with
+// the disk costs no read. Two goroutines may fill the same range, with the same bytes.
 func (f *file) fill(p []byte, offset, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if len(p) == 0 || n < len(p) {

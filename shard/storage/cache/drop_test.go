@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCacheDropsWhileItKeeps drops all ranges of a file again and again while others are kept: each read gives the right bytes, and in the
-// end the tally has the bytes that are on the disk, but for the blocks of a file system's own.
+// TestCacheDropsWhileItKeeps drops all ranges of a file again and again while others are kept. Each read gives the right bytes. In the end
+// the tally has the bytes that are on the disk, but for the blocks of a file system's own.
 func TestCacheDropsWhileItKeeps(t *testing.T) {
 	data := numbered(100_001)
 	_, c, f := cachedStore(t, data, t.TempDir(), 1<<22)

@@ -15,7 +15,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
-// A tally says how full the folder is, for all processes. It begins the lock's file, with its CRC-32C behind it.
+// A tally says how full the folder is, for all processes. It begins the lock's file, with its CRC-32C behind it. A process that is killed
+// while it writes may leave a wrong checksum, and the next one measures the folder.
 type tally struct {
 	Used     int64 // bytes on the disk, and those that are promised
 	Promised int64 // bytes that are being written
@@ -29,6 +30,8 @@ const (
 	measureByte
 )
 
+// lockByte locks or unlocks a byte of the lock's file, or fails at once if another process has it. The lock is the open file's: it ends
+// with the process, however that ends, and does not exclude other goroutines of the same cache.
 func (c *Cache) lockByte(at int64, how int16) error {
 	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: how, Start: at, Len: 1})
 }
@@ -58,7 +61,7 @@ func (c *Cache) readTally() (t tally, whole bool) {
 	return t, binary.LittleEndian.Uint32(buf[24:]) == ^crc32c.Checksum(buf[:24])
 }
 
-// countLocked changes the tally. If it is damaged, the folder is measured.
+// countLocked changes the tally. If it is damaged, the folder is measured. c.mu is locked, and change must not lock anything.
 func (c *Cache) countLocked(change func(t *tally)) {
 	if err := c.awaitByte(tallyByte, unix.F_WRLCK); err != nil {
 		c.pauseLocked(err)
