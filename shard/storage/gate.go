@@ -90,6 +90,8 @@ func (g *gate) enter(ctx context.Context, ticket int64) error {
 	if g.inFlight == 0 && len(g.queue) == 0 {
 		g.beginLocked() // a time without requests is part of no round
 	}
+	// One that is repeated, or that came here late, goes before those with later tickets. If it may pass at once, passLocked takes it
+	// again.
 	i, _ := slices.BinarySearchFunc(g.queue, ticket, func(w *waiter, ticket int64) int { return cmp.Compare(w.ticket, ticket) })
 	g.queue = slices.Insert(g.queue, i, w)
 	g.passLocked()
@@ -103,7 +105,7 @@ func (g *gate) enter(ctx context.Context, ticket int64) error {
 	defer g.mu.Unlock()
 	if i := slices.Index(g.queue, w); i >= 0 {
 		g.queue = slices.Delete(g.queue, i, i+1)
-	} else if <-w.pass == nil {
+	} else if <-w.pass == nil { // it was let pass just now, and does not go
 		g.inFlight--
 		g.passLocked()
 	}
@@ -143,7 +145,7 @@ func (g *gate) leave(sent time.Time, answered, refused bool) {
 }
 
 // fail fails the requests that wait, by the error of one that was sent at a time. One that came later, to a store that was found down
-// before, asks for itself.
+// before, asks for itself. Its caller leaves only afterwards, and so lets none of these pass.
 func (g *gate) fail(err error, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,7 +161,8 @@ func (g *gate) fail(err error, sent time.Time) {
 	}
 }
 
-// A turn says when a request that was sent is due: the store has then answered those that were sent before.
+// A turn says when a request that was sent is due: the store has then answered those that were sent before. The request's timer alone uses
+// it, and each use locks the gate.
 type turn struct {
 	gate       *gate
 	sent, seen int64 // answers of the store, when the request was sent and when it was looked at
@@ -199,7 +202,8 @@ func (g *gate) lowerLocked(limit int64) {
 // beginLocked begins a round.
 func (g *gate) beginLocked() { g.begun, g.answers, g.took, g.full = time.Now(), 0, 0, false }
 
-// roundLocked sets the limit after a round.
+// roundLocked sets the limit after a round, whose answers took mean on average. It climbs while that costs nothing, or brings more answers,
+// and goes back one step where it does not. From time to time it tries whether half of the limit brings as many.
 func (g *gate) roundLocked(limit int64, mean time.Duration) {
 	rate := float64(g.answers) / max(1e-9, time.Since(g.begun).Seconds())
 	more := 2 * limit
@@ -210,16 +214,17 @@ func (g *gate) roundLocked(limit int64, mean time.Duration) {
 		more = 4 * limit
 	}
 	next := limit
+	// A higher limit has paid if it brought half of what so many more requests could: at twice the limit, 1.5 times the answers.
 	paid := g.lastRate * (1 + float64(limit-g.lastLimit)/float64(2*max(1, g.lastLimit)))
 	switch {
-	case !g.full && mean < slowAnswer:
-	case mean < slowAnswer || limit > g.lastLimit && rate > paid && mean < stallTimeout/4:
+	case !g.full && mean < slowAnswer: // requests are few, and say nothing of the limit
+	case mean < slowAnswer || limit > g.lastLimit && rate > paid && mean < stallTimeout/4: // no queue, or the last rise has paid
 		next = more
-	case limit < g.lastLimit && rate < 0.9*g.lastRate:
+	case limit < g.lastLimit && rate < 0.9*g.lastRate: // the store would have answered more
 		next, g.hold = g.lastLimit, holdRounds
 	case g.hold > 0:
 		g.hold--
-	case limit > g.lastLimit:
+	case limit > g.lastLimit: // the last rise has only made a queue
 		next = g.lastLimit
 	default:
 		next = limit / 2

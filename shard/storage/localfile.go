@@ -250,7 +250,8 @@ func (p *pageCache) count(offset int64, room func() int64) (turn int64) {
 	return turn
 }
 
-// keeps reports whether the range with a turn is read through the page cache, which then keeps it. slow is a slow file system.
+// keeps reports whether the range with a turn is read through the page cache, which then keeps it. slow is a slow file system. It changes
+// nothing, so it may be asked any number of times.
 func (p *pageCache) keeps(turn int64, slow bool) bool {
 	every := cacheEvery[p.cpuBound.Load() && p.whole.Load()].local
 	if slow {

@@ -226,7 +226,8 @@ func (f *remoteFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	return ReadRange(f, buf, offset, length)
 }
 
-// ReadAt implements io.ReaderAt. A request that breaks off goes on where it was.
+// ReadAt implements io.ReaderAt. A request that breaks off goes on where it was: the next try asks for the bytes that are missing, of the
+// same version. p belongs to the requests until it returns.
 func (f *remoteFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	want := len(p)
 	if size := f.Size(); size >= 0 {
@@ -354,7 +355,7 @@ const (
 	chunksAhead = 8
 )
 
-// NewReader returns a reader of a whole file. Its Close closes the file.
+// NewReader returns a reader of a whole file. Its Close closes the file, and does not wait for requests that run ahead.
 func NewReader(f File) io.ReadCloser { return &aheadReader{file: f} }
 
 // An aheadReader reads a file from its front, and requests the next chunks meanwhile. One goroutine reads; each request has its own, and a

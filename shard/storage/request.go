@@ -310,7 +310,8 @@ func (q *request) pause(began time.Time, failed *RemoteError) time.Duration {
 	return min(pause, r.client.Timeout-failed.After)
 }
 
-// ended returns the error of a request that its context has ended.
+// ended returns the error of a request that its context has ended: the context's own, or where an opening took too long, one that says how
+// the store has answered so far.
 func (q *request) ended(ctx context.Context, got int, stopped error) error {
 	if context.Cause(ctx) != errOpening || stopped != nil {
 		return cmp.Or(stopped, ctx.Err())

@@ -51,6 +51,7 @@ const credentialsTimeout = 10 * time.Second
 var errConfig = errors.New("the credentials can't be read")
 
 // open returns the client. It makes one if there is none: as the user's AWS configuration says, and anonymous if that has no credentials.
+// Requests that come meanwhile wait for that.
 func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,7 +235,8 @@ const (
 	sumKey = "imgshard-sha256"
 )
 
-// put implements uploader. Each part has a CRC-32C that the storage compares.
+// put implements uploader. Each part has a CRC-32C that the storage compares. An upload that fails or is cancelled is aborted: its parts
+// would stay in the bucket.
 func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) error {
 	client, err := b.open(ctx)
 	if err != nil {

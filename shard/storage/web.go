@@ -59,6 +59,7 @@ func prepareTransport(t *http.Transport) {
 }
 
 // A web is a folder of any web server that answers range requests. It lists nothing: web servers have no common way to list a folder.
+// Nothing in it changes once it is handed out, so any number of requests run at a time.
 type web struct {
 	client    *Client
 	base      *url.URL
@@ -71,7 +72,8 @@ func newWeb(c *Client, u *url.URL) (objects, error) {
 	return &web{client: c, base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
 }
 
-// sign adds the query of IMGFEED_URL_QUERY to requests.
+// sign adds the query of IMGFEED_URL_QUERY to requests. Of all storages of a client, also those that are opened at the same time, the first
+// says which host gets it.
 func (w *web) sign() error {
 	w.query, w.withheld = strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?"), false
 	if w.query == "" || w.client.signed.CompareAndSwap(nil, &w.base.Host) || *w.client.signed.Load() == w.base.Host {
@@ -257,7 +259,7 @@ func newGCSBucket(c *Client, u *url.URL) (objects, error) {
 	return b, nil
 }
 
-// authorizeRequest adds a token, which is renewed before it expires.
+// authorizeRequest adds a token, which is renewed before it expires. Requests that come while it is renewed wait for the same one.
 func (b *gcsBucket) authorizeRequest(r *http.Request) error {
 	b.once.Do(func() {
 		if os.Getenv("STORAGE_EMULATOR_HOST") != "" {

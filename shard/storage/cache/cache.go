@@ -147,7 +147,8 @@ func (c *Cache) Close() error {
 // path returns the path of an object's file.
 func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
 
-// Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil. It reads nothing but the tally.
+// Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil. It reads nothing but the tally, and
+// that without its lock: one that is being written is left out, and the last one shown.
 func (c *Cache) Status() (used, limit int64, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -505,7 +506,7 @@ func (f *file) readSmall(p []byte, offset int64) (int, error) {
 }
 
 // readKept fills p with the beginning of the range at an offset, which is kept at another one of the file, if that is long enough and
-// whole.
+// whole. It may read while another goroutine or process writes there or drops it: the checksum then says that nothing is kept.
 func (f *file) readKept(p []byte, offset, at int64) bool {
 	head, data := f.head(at), p
 	switch more := int64(head>>32) - int64(len(p)); {
