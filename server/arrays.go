@@ -14,7 +14,8 @@ import (
 // channels of every output: RGB.
 const channels = 3
 
-// arrays are those that a slot of the session has: a further kind is described here, and laid under the loader's slot by viewSlot.
+// arrays are those that a slot of the session has: a further kind is described here, and laid under the loader's slot by viewSlot. Their
+// order is that of the memory and of the wire, and the client finds each by its kind and name.
 func (c *openConfig) arrays() []ring.Array {
 	var arrays []ring.Array
 	for v, spec := range c.views {

@@ -43,7 +43,8 @@ type openSet struct {
 	users int
 }
 
-// openCatalog opens what was found. What cannot be served is noted. While opening takes long, the log says each second how far it is.
+// openCatalog opens what was found. What cannot be served is noted. While opening takes long, the log says each second how far it is. The
+// caller alone has the catalog until it stores it, and closes it if it does not.
 func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
 	for split := range found.Sets {

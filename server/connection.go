@@ -94,7 +94,8 @@ func (c *connection) serve() error {
 	}
 }
 
-// answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
+// answerError sends what went wrong with a request. It returns an error if the connection cannot go on: nobody knows where the next request
+// begins, a bug may have left the session half changed, or the peer is not one of imgfeed's.
 func (c *connection) answerError(request string, err error) error {
 	if is[*wire.SyntaxError](err) || is[*feeder.BugError](err) || !c.greeted {
 		return c.fatal(request, err)
@@ -124,7 +125,8 @@ func (c *connection) sayGoodbye() {
 	c.send(errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 }
 
-// send writes one message, and the bytes that follow it.
+// send writes one message, and the bytes that follow it, by one call of the system where that takes all. Whoever calls it may change m and
+// raw once it has returned.
 func (c *connection) send(m any, raw ...[]byte) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

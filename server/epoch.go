@@ -20,8 +20,8 @@ type startRequest struct {
 	Consumed int64 `json:"consumed,omitempty"` // samples that all ranks together have had of this epoch
 }
 
-// startedReply answers [startRequest]. Every batch and end that follows it, and every error of the epoch, carries its
-// generation; none of an older generation comes after it.
+// startedReply answers [startRequest]. Every batch and end that follows it, and every error of the epoch, carries its generation; none of
+// an older generation comes after it, as the older epoch has ended by then.
 type startedReply struct {
 	Epoch      int64  `json:"epoch"`
 	Batches    int    `json:"batches"` // batches of this rank from consumed on
@@ -133,6 +133,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	return st, p, err
 }
 
+// noteBad has the status show a bad sample. Workers and the epoch's goroutine call it, several at a time.
 func (s *session) noteBad(bad loader.BadSample) {
 	s.server.totals.AddBad(s.server.moment(time.Now()), s.Split, bad)
 }
@@ -193,7 +194,8 @@ func (e *epoch) run(ctx context.Context) {
 	c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Generation: e.generation})
 }
 
-// push sends one batch after the other, and end after the last.
+// push sends one batch after the other, and end after the last. It waits either for the loader, which the context ends, or for the client,
+// which closing the connection ends.
 func (e *epoch) push(ctx context.Context) error {
 	for {
 		started := time.Now()

@@ -30,7 +30,7 @@ var (
 	plotCSS string
 )
 
-// SetPage says at which URL the status page is. Call it before anything is served.
+// SetPage says at which URL the status page is. Call it before anything is served: it is read without a lock.
 func (s *Server) SetPage(url string) { s.page = url }
 
 // SetPath says on which socket clients connect, by which [Running] names this server. Call it before anything is served.

@@ -141,6 +141,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("no shard set to serve")
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, started: time.Now()}
+	// Mistakes in the configuration are found first, files are opened then, and goroutines begin last, when nothing can fail any more.
 	var err error
 	s.host = s.newHost()
 	if s.feeders, err = feeder.NewList(s.host, cfg.Feeders); err != nil {
@@ -170,8 +171,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections until ctx ends, then ends every session and returns nil, or returns a listener's error.
-// It closes the listeners.
+// Serve accepts connections until ctx ends, then ends every session and returns nil, or returns a listener's error. It closes the
+// listeners. A listener that fails ends the others and all sessions too, as a server that cannot be reached serves nobody.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	group, connections := errgroup.WithContext(ctx)
 	defer context.AfterFunc(connections, func() { s.stopping.Store(ctx.Err() != nil) })()
@@ -203,7 +204,8 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	s.mu.Unlock()
 }
 
-// Close stops the workers and closes the sets. Call it after Serve has returned.
+// Close stops the workers and closes the sets. Call it after Serve has returned, when no session and no feeder's connection holds one any
+// more.
 func (s *Server) Close() {
 	s.pool.Close()
 	s.catalog.Load().close()

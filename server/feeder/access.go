@@ -70,7 +70,8 @@ func (a Access) tlsConfig() (*tls.Config, error) {
 	}, nil
 }
 
-// secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message.
+// secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message, and so has
+// the time of the greeting, on the connection's own goroutine: a peer that is silent holds up nobody who wants to connect.
 func (a Access) secure(conn net.Conn) (net.Conn, error) {
 	cfg, err := a.tlsConfig()
 	if err != nil || cfg == nil {

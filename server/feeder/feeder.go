@@ -134,7 +134,8 @@ func (e *BugError) Error() string {
 	return fmt.Sprintf("a bug in imgfeed: %v; please report it with this server's log", e.Value)
 }
 
-// Guard calls serve, and returns its error. A panic is logged, and becomes a [*BugError].
+// Guard calls serve, and returns its error. A panic is logged, and becomes a [*BugError]. Requests of clients, epochs and other machines'
+// servers run under it, so what they hold must be released by deferred calls.
 func Guard(log *slog.Logger, serve func() error) error {
 	err := shard.Guard(serve)
 	if panicked, ok := errors.AsType[*shard.PanicError](err); ok {

@@ -26,7 +26,8 @@ const (
 	pieceTime = 20 * time.Millisecond
 	// After lateAfter a piece that a feeder has not made is made here. A trainer that waits for it waits a bit longer.
 	lateAfter = 700 * time.Millisecond
-	// A feeder that fails is dialled again after a pause, which grows.
+	// A feeder that fails is dialled again after a pause, which grows up to redialMax. It is drawn from half to one and a half of that, so
+	// that the servers of a feeder that comes back do not dial it all at once.
 	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second
 )
 
@@ -149,6 +150,7 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is guaranteed to make the same samples",
 			hello.Server, name)
 	}
+	// One set in common is enough. Each of the others is a trouble to report, and the error if there is no common one.
 	var common []Set
 	var differ []error
 	served, _ := f.host.Sets()
@@ -172,7 +174,8 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	return common, nil
 }
 
-// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Offer.
+// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Offer. It never changes, so links of all feeders use it
+// at a time. The frame of its request is the same for all pieces, which lets a feeder see without parsing that it has the offer already.
 type Offer struct {
 	set         Set
 	frame       []byte // frame of the Request
@@ -236,6 +239,8 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 		}
 		return err
 	}
+	// The next piece has so many samples that, at the rate of this one, it takes pieceTime and twice the time of the fastest piece. A
+	// single fast or slow piece changes the number by half at most: it is the mean of before and wanted, and wanted at most doubles it.
 	took := max(1, time.Since(started))
 	if c.fastest += c.fastest / 64; c.fastest == 0 || took < c.fastest {
 		c.fastest = took
@@ -245,7 +250,8 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 	return nil
 }
 
-// exchange asks for a piece, and reads it into its slot.
+// exchange asks for a piece, and reads it into its slot: the frame of a Made, a flag for each sample, and then the parts of the slot.
+// Samples that are flagged as not made have bytes too, which the workers here overwrite. Only a whole answer counts.
 func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 	c.out = AppendNumbers(append(c.out[:0], offer.frame...), p, len(made))
 	if _, err := c.conn.Write(c.out); err != nil {
@@ -255,6 +261,7 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 	if err != nil {
 		return err
 	}
+	// Every Made has the same bytes, so nothing is decoded or allocated for it.
 	if !bytes.Equal(text, MadeFrame[4:]) {
 		_, err := wire.Answer[Made](Replies, text)
 		return errors.Join(errors.New("the feeder refuses a piece"), err)

@@ -15,7 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// lookUpEvery is how often feeders that a name or a file lists are looked up.
+// lookUpEvery is how often feeders that a name or a file lists are looked up. It is the pause between two look-ups, however long one takes.
 const lookUpEvery = 2 * time.Second
 
 // A List keeps links to the feeders that a server names.
@@ -80,7 +80,8 @@ func (l *List) Run(ctx context.Context) {
 	}
 }
 
-// lookUp returns the addresses that a name stands for.
+// lookUp returns the addresses that a name stands for. A file or a name is read anew each time, so feeders can be added and removed while
+// epochs run. One address that is not allowed makes the look-up of its name fail.
 func (l *List) lookUp(ctx context.Context, name string) (addresses []string, err error) {
 	if path, isFile := strings.CutPrefix(name, "file:"); isFile {
 		text, err := os.ReadFile(path)
@@ -109,7 +110,8 @@ func (l *List) check(addresses []string, err error) error {
 	return err
 }
 
-// update starts new feeders, and if the list is complete stops those that it no longer has.
+// update starts new feeders, and if the list is complete stops those that it no longer has. A stopped one ends the piece that it makes,
+// which the workers here make again, and what it has counted goes with it.
 func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

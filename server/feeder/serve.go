@@ -23,11 +23,11 @@ import (
 // goodbyeTimeout bounds how long a peer that does not read delays the end of its connection.
 const goodbyeTimeout = 200 * time.Millisecond
 
-// Counters count a feeder's work for servers.
+// Counters count a feeder's work for servers. Connections are those that are open and greeted; the others only grow.
 type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 
-// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
-// the listener.
+// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the
+// listener. Connections that are open then are closed by ctx, and end in goroutines of host.Running, which the caller waits for.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
 	failed := func(err error) {
 		host.Warn(host.Log, "accept", "a connection was not accepted", "connections", counters.Connections.Load(), "err", err)
@@ -99,7 +99,8 @@ type connection struct {
 	made     [loader.PieceSamplesMax]bool
 }
 
-// An offered is the stream of another server's session, over a set that this feeder has too.
+// An offered is the stream of another server's session, over a set that this feeder has too. It is kept for the next piece, which most
+// often belongs to the same session, so that the request is read once.
 type offered struct {
 	loader.StreamConfig
 	text    string // the request's
@@ -110,7 +111,8 @@ type offered struct {
 	release     func()
 }
 
-// run serves the connection until it or ctx ends.
+// run serves the connection until it or ctx ends. A peer that fails or leaves is logged, for those who debug. Any other error is sent as a
+// last message, as far as the peer reads, and ends this connection alone.
 func (c *connection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	defer c.release()
@@ -130,7 +132,8 @@ func (c *connection) run(ctx context.Context) {
 	c.conn.Write(goodbye)
 }
 
-// serve answers requests until one of them, named with the error, fails.
+// serve answers requests until one of them, named with the error, fails. A peer that is silent between two requests may stay so for ever;
+// one that has begun a request has messageTimeout for the rest of it.
 func (c *connection) serve(ctx context.Context) (request string, err error) {
 	if err := c.hello(); err != nil {
 		return "hello", err
@@ -189,7 +192,8 @@ func (h *Host) connections() int {
 	return min(2+int(each*float64(h.Pool.Threads())), connectionsMax)
 }
 
-// feed makes one piece.
+// feed makes one piece: it reads the offer, unless that is the last one's, and the numbers, which it checks. The pool makes the samples, in
+// turn with those of other connections, and they are sent from the slot. A sample that could not be made is flagged, and is not an error.
 func (c *connection) feed(ctx context.Context, text []byte) error {
 	if c.offer == nil || c.offer.text != string(text) {
 		if err := c.open(text); err != nil {

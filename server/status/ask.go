@@ -33,7 +33,8 @@ func AskReload(socket string, timeout time.Duration) (changes []string, err erro
 	return answer.Changes, err
 }
 
-// request says hello to the server on a socket, sends it one request, and returns its answer.
+// request says hello to the server on a socket, sends it one request, and returns its answer. The connection has one deadline for all of
+// that, so a server that hangs is an error in time.
 func request[M any](socket string, timeout time.Duration, message any) (answer M, err error) {
 	if err := wire.CheckPath(socket); err != nil {
 		return answer, err

@@ -105,7 +105,7 @@ func (h *History) judgeLocked(st *Status) {
 }
 
 // rateLocked returns by how much a total grew in the last seconds, a second. It counts a total from its beginning, or from where it began
-// anew. find finds what has the total in a status; nil if nothing has.
+// anew: from the earliest look that has less of it than the last one. find finds what has the total in a status; nil if nothing has.
 func rateLocked[T any, N int64 | float64](h *History, find func(look *Status) *T, total func(*T) N) float64 {
 	for _, first := range h.looks {
 		last := h.looks[len(h.looks)-1]
@@ -122,6 +122,9 @@ func itself(st *Status) *Status { return st }
 
 // waitsLocked returns for which share of the last seconds a session's batches waited for the client, and for reads. At first each is 1 or
 // 0, as things are now.
+//
+// It goes back over the looks in which an epoch ran, and measures from the earliest of these. A pause of more than pauseMax between two is
+// no part of an epoch, and ends that.
 func (h *History) waitsLocked(st *Status, s *Session) (client, reads float64) {
 	first, from := s, st.Now
 	for _, look := range slices.Backward(h.looks) {

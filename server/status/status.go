@@ -13,7 +13,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// Status is what a server is doing. Times are in seconds, moments in seconds since 1970, counts since the server started.
+// Status is what a server is doing. Times are in seconds, moments in seconds since 1970, counts since the server started. It is a value of
+// one moment: nothing in it changes once it was judged, so any number may read it.
 type Status struct {
 	Server  string  `json:"server"`
 	PID     int     `json:"pid"`
@@ -60,7 +61,8 @@ type Set struct {
 	InStore bool   `json:"-"` // it lies in a bucket or on a web server
 }
 
-// A Session is one of a [Status]. Its counts are those since it was opened.
+// A Session is one of a [Status]. Its counts are those since it was opened. The server fills in all but the rate, the time left, what it
+// waits for, the verdict and the advice, which [History.Judge] finds.
 type Session struct {
 	Session   uint64          `json:"session"`
 	ClientPID int             `json:"client_pid"` // 0 if the system does not say
