@@ -553,12 +553,14 @@ func (f *file) keep(p []byte, offset, at int64) (took int64, err error) {
 	return f.blocks() - before, err
 }
 
-// noteWrite has the cache keep nothing for a while if the disk has refused a write.
+// noteWrite has the cache keep nothing for a while if the disk has refused a write. A write that succeeds after such a pause ends the failure.
 func (c *Cache) noteWrite(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		c.pauseLocked(err)
+	} else if !time.Now().Before(c.measureAt) {
+		c.failure = nil
 	}
 }
 
