@@ -91,9 +91,9 @@ func (f *Folder) OpenObject(name string, o Object) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := f.Stat(name); err != nil || now.Bytes != o.Bytes {
+	if file.size != o.Bytes {
 		file.Close()
-		return nil, errors.Join(err, ErrReplaced)
+		return nil, ErrReplaced
 	}
 	return file, nil
 }
