@@ -145,6 +145,7 @@ func (s *openSet) release() {
 	}
 }
 
+// reload answers once all sets are open, which may take long. It holds up this connection alone, which most often has no session.
 func (c *connection) reload(status.Reload) error {
 	changes, err := c.server.Reload()
 	if err != nil {

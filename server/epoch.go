@@ -138,6 +138,7 @@ func (s *session) noteBad(bad loader.BadSample) {
 	s.server.totals.AddBad(s.server.moment(time.Now()), s.Split, bad)
 }
 
+// stop ends the running epoch, unless the request names an older one, which has ended already.
 func (s *session) stop(m stopRequest) error {
 	if m.Generation == 0 || m.Generation == s.generation {
 		s.stopEpoch()

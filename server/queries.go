@@ -102,6 +102,7 @@ type classesReply struct {
 	Classes []string `json:"classes"`
 }
 
+// classes sends some names of the manifest, from one on: a set may have more than fit into a message.
 func (s *session) classes(m classesRequest) error {
 	classes := s.set.Manifest().Classes
 	if m.First < 0 || m.First > len(classes) {
@@ -132,6 +133,7 @@ type sampleReply struct {
 	Height int   `json:"height"`
 }
 
+// sample sends the stored image, decoded whole. The session's transform plays no part.
 func (s *session) sample(index int) error {
 	var image loader.Picture
 	var label int32
@@ -165,6 +167,7 @@ func (s *session) file(index int) error {
 // valuesReply answers [valuesRequest]. Bytes bytes follow it: the values as docs/format/shard.md has them in a record.
 type valuesReply fileReply
 
+// values reads the record on the connection's goroutine: nothing is decoded, so it needs no worker.
 func (s *session) values(index int) error {
 	record, _, err := s.set.Read(index, nil)
 	if err != nil {

@@ -133,6 +133,8 @@ var limits = map[string]int{
 	"repeats": plan.RepeatsMax, "positions": plan.SamplesMax, "request_bytes": wire.RequestBytesMax,
 }
 
+// hello comes first and once. Until then the connection serves no other request, and any error ends it: the peer may speak another
+// protocol.
 func (c *connection) hello(m wire.Hello) error {
 	if c.greeted {
 		return badRequest("hello was said already")

@@ -144,6 +144,7 @@ type statsReply struct {
 	Page    string             `json:"page,omitempty"` // the URL of the status page
 }
 
+// stats answers with what the page shows of the session, so both give one verdict. Only the name of a time differs.
 func (s *session) stats(statsRequest) error {
 	all := s.server.Status(math.Inf(1))
 	i := slices.IndexFunc(all.Sessions, func(of status.Session) bool { return of.Session == s.connection.id })

@@ -80,6 +80,7 @@ func (h *History) Judge(st *Status) {
 	h.judgeLocked(st)
 }
 
+// judgeLocked finds the rates first, then what each session waits for, and the verdicts last, as each needs those before it.
 func (h *History) judgeLocked(st *Status) {
 	h.rateStoreLocked(st)
 	h.rateFeedersLocked(st.Feeders)
@@ -158,6 +159,7 @@ func limit(client, reads float64) WaitingFor {
 	return CPU
 }
 
+// rateStoreLocked finds the rates of the store. Requests begin and end many times a second, so those under way are a mean over the looks.
 func (h *History) rateStoreLocked(st *Status) {
 	if st.Store == nil {
 		return
@@ -181,6 +183,8 @@ func (h *History) rateStoreLocked(st *Status) {
 	st.Store.Rates = r
 }
 
+// rateFeedersLocked finds the rates of each feeder and their sum. Shares are of all samples: those of feeders, and those that were made
+// here.
 func (h *History) rateFeedersLocked(fs *Feeders) {
 	if fs == nil {
 		return

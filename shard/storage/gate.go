@@ -56,6 +56,7 @@ type gate struct {
 	down    time.Time // the time at which it was found down; zero once it has answered
 }
 
+// A waiter is a request at the gate. pass has room for the one value that it is sent, so nobody who lets it pass or fails it waits for it.
 type waiter struct {
 	ticket int64
 	came   time.Time

@@ -56,6 +56,7 @@ func (f *localFile) Close() error {
 	return f.close()
 }
 
+// close closes both descriptors. It uses up openDirect, so that no read opens the second one afterwards.
 func (f *localFile) close() error {
 	f.openDirect.Do(func() {})
 	if f.direct != nil {

@@ -96,6 +96,7 @@ func (e *RemoteError) Error() string {
 	return text
 }
 
+// Unwrap gives the kinds of errors that callers ask for. What may pass by itself has none: it is the store's, and no fault of the object.
 func (e *RemoteError) Unwrap() []error {
 	switch e.Status {
 	case http.StatusNotFound:

@@ -41,6 +41,7 @@ type bucket struct {
 	anonymous error      // why there are no credentials
 }
 
+// newBucket takes s3://bucket[/prefix]. It makes no request: the first one reads the credentials.
 func newBucket(_ *Client, u *url.URL) (objects, error) {
 	return &bucket{name: u.Host, prefix: strings.Trim(u.Path, "/")}, nil
 }

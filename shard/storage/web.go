@@ -245,6 +245,7 @@ var gcsEndpoint = "https://storage.googleapis.com"
 
 const gcsScope = "https://www.googleapis.com/auth/devstorage.read_only"
 
+// newGCSBucket takes gs://bucket[/prefix]. It makes no request: the first one looks for credentials.
 func newGCSBucket(c *Client, u *url.URL) (objects, error) {
 	host := cmp.Or(os.Getenv("STORAGE_EMULATOR_HOST"), gcsEndpoint) // Google's libraries read it too
 	if !strings.Contains(host, "://") {

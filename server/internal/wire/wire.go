@@ -117,6 +117,7 @@ func (m Messages) DecodeReply(text []byte) (kind string, message any, err error)
 	return m.decode(text, false)
 }
 
+// decode reads the type first, wherever it stands in the object, and then the other fields as those of its struct.
 func (m Messages) decode(text []byte, strict bool) (kind string, message any, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &fields); err != nil {

@@ -218,6 +218,7 @@ func (c *Cache) Remove(o Info) error {
 	return c.removeLocked(o)
 }
 
+// removeLocked removes a file, and takes it out of the tally. An object's byte is locked meanwhile, so no process begins to use it.
 func (c *Cache) removeLocked(o Info) error {
 	if o.id != "" {
 		if c.lockObject(o.id, unix.F_WRLCK) != nil {
@@ -553,7 +554,8 @@ func (f *file) keep(p []byte, offset, at int64) (took int64, err error) {
 	return f.blocks() - before, err
 }
 
-// noteWrite has the cache keep nothing for a while if the disk has refused a write. A write that succeeds after such a pause ends the failure.
+// noteWrite has the cache keep nothing for a while if the disk has refused a write. A write that succeeds after such a pause ends the
+// failure.
 func (c *Cache) noteWrite(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
