@@ -58,7 +58,7 @@ type Cache struct {
 	measureAt time.Time          // earliest time to measure the folder and make room
 	settleBy  time.Time          // latest time to do so, if promises settle before that
 	failure   error              // reason of the disk for keeping nothing until then
-	unusable  error              // why an object is not kept
+	unusable  error              // why the first object that could not be opened is not kept; others may be
 	opened    time.Time
 }
 
@@ -155,7 +155,10 @@ func (c *Cache) Status() (used, limit int64, failure error) {
 	if t, ok := c.readTally(); ok {
 		c.last = t
 	}
-	return c.last.Used, min(c.Max, c.last.Limit), cmp.Or(c.failure, c.unusable)
+	if failure = c.failure; len(c.objects) == 0 {
+		failure = cmp.Or(failure, c.unusable)
+	}
+	return c.last.Used, min(c.Max, c.last.Limit), failure
 }
 
 // pauseLocked keeps nothing for a while, after an error or because there is no room.
@@ -401,8 +404,8 @@ func (c *Cache) Cached(f storage.File, url, identity string) storage.File {
 		if err != nil {
 			if c.unusable == nil {
 				slog.Warn("the cache can't keep a file", "cache", c.dir, "file", url, "err", err)
+				c.unusable = err
 			}
-			c.unusable = err
 			return f
 		}
 		c.objects[id] = o

@@ -2,9 +2,12 @@ package cache
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestCacheDropsWhileItKeeps drops all ranges of a file again and again while others are kept. Each read gives the right bytes. In the end
@@ -45,5 +48,27 @@ func TestCacheFailureEnds(t *testing.T) {
 	keepAll(t, f)
 	if _, _, failure := c.Status(); failure != nil || c.Used() < 64<<10 {
 		t.Errorf("%d bytes are kept, and the status says: %v", c.Used(), failure)
+	}
+}
+
+// TestCacheKeepsTheOthers has one of two files that cannot be kept: the status says that nothing is kept only while that is so.
+func TestCacheKeepsTheOthers(t *testing.T) {
+	dir := t.TempDir()
+	c := testenv.Must(Open(dir, 1<<20))(t)
+	another(c)
+	path := c.path(onlyID(c))
+	testenv.OK(t, errors.Join(c.Close(), os.Remove(path), os.Mkdir(path, 0o700)))
+	c = testenv.Must(Open(dir, 1<<20))(t)
+	defer c.Close()
+	s := &store{data: numbered(64 << 10)}
+	if c.Cached(s, "https://host/b", "b") != s {
+		t.Fatal("a folder stands for an object")
+	}
+	if _, _, failure := c.Status(); failure == nil {
+		t.Error("nothing is kept, and the status does not say why")
+	}
+	keepAll(t, c.Cached(s, "https://host/a", "a"))
+	if _, _, failure := c.Status(); failure != nil {
+		t.Errorf("a file is kept, and the status says: %v", failure)
 	}
 }
