@@ -185,7 +185,8 @@ func (s *Server) Reload() (changes []string, err error) {
 	return changes, nil
 }
 
-// changes says what is new since the catalog before it, or as an error what is served there and not here.
+// changes says what is new since the catalog before it, or as an error what is served there and not here. Whatever sessions read or may
+// read in a later epoch must be the same in both: the samples and their order, their bytes, the fields, and at least the same partitions.
 func (next *catalog) changes(before *catalog) (changes []string, err error) {
 	var errs []error
 	for _, split := range before.splits {

@@ -68,7 +68,8 @@ func (c *connection) run(ctx context.Context) {
 	c.log.Info("connection lost", "err", err)
 }
 
-// serve reads and answers requests.
+// serve reads and answers requests, until the client leaves, the connection breaks, or an answer has ended it. A request that is not
+// understood is answered like one that fails. Only where its end is unknown, nothing that follows it can be read.
 func (c *connection) serve() error {
 	c.in = bufio.NewReader(c.conn)
 	r := wire.NewReader(c.in, wire.RequestBytesMax)

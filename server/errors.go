@@ -40,7 +40,8 @@ func badRequest(format string, args ...any) error {
 	return &kindError{fmt.Errorf(format, args...), kindBadRequest}
 }
 
-// checkPlan returns an error if the set lacks a partition that the plan needs.
+// checkPlan returns an error if the set lacks a partition that the plan needs. Damaged ones come first: for those that are missing there
+// are several ways out.
 func checkPlan(set *shard.Set, p *plan.Plan) error {
 	missing := slices.DeleteFunc(p.Partitions(), set.Has)
 	if len(missing) == 0 {

@@ -54,6 +54,8 @@ type budget struct {
 // reserveSlots reserves memory for slots, or, when slots is 0, for as many as are sensible, and no fewer than least. It returns their
 // number, 0 if there is too little memory. Where nobody knows how many rings there will be, each leaves as much as it takes to
 // later ones.
+//
+// With slots of 100 MiB in 1 GiB, the first ring takes 5 of them, 500 MiB, and a second one autoSlotsMin. With --sessions 2, each takes 5.
 func (b *budget) reserveSlots(slots, least int, slotBytes int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

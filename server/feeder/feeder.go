@@ -101,7 +101,8 @@ func AppendNumbers(dst []byte, p *loader.Piece, count int) []byte {
 	return dst
 }
 
-// ReadNumbers is the other end of AppendNumbers; samples is how many the set has.
+// ReadNumbers is the other end of AppendNumbers; samples is how many the set has. Every number is checked before the piece is made of it,
+// as a peer may send any.
 func ReadNumbers(r io.Reader, p *loader.Piece, samples int) error {
 	var buf [16 * loader.PieceSamplesMax]byte
 	number := func(i int) int { return int(binary.LittleEndian.Uint64(buf[8*i:])) }

@@ -32,7 +32,8 @@ type List struct {
 	feeders map[string]*feeder // guarded by mu; keyed by address
 }
 
-// NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses.
+// NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses. It
+// looks nothing up and reads no list: those may come later than the server, and change.
 func NewList(host *Host, names []string) (*List, error) {
 	l := &List{host: host, names: names, feeders: map[string]*feeder{}}
 	if len(names) > 0 {

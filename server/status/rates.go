@@ -24,7 +24,8 @@ type History struct {
 	looks   []*Status // one each second, rateSpan+1 at most
 }
 
-// Add judges a status and keeps it. Call it each second.
+// Add judges a status and keeps it, and notes what happened since the one before it. Call it each second. Threads may have waited for reads
+// that are not over yet; their time counts from moment to moment, so that a read of a minute does not show as one share of 6,000 %.
 func (h *History) Add(st *Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +149,8 @@ func (h *History) waitsLocked(st *Status, s *Session) (client, reads float64) {
 	return client, reads
 }
 
-// limit names what keeps batches back, given the shares of the time in which they waited for the client and for reads.
+// limit names what keeps batches back, given the shares of the time in which they waited for the client and for reads. Where the client is
+// not the limit, the rest of the time counts alone: of 60 % that are left, more than 30 % of waiting for reads mean the disk.
 func limit(client, reads float64) WaitingFor {
 	switch {
 	case client > idleShare:

@@ -21,7 +21,9 @@ const (
 	Idle      WaitingFor = "idle"   // nobody wants a batch
 )
 
-// judge says in WaitingFor, Verdict and Advice what a session waits for, and what to do about it.
+// judge says in WaitingFor, Verdict and Advice what a session waits for, and what to do about it. The history has found by the waits
+// whether it is the client, reads or the processors; here reads are the disk's or the store's. Remedies for the machine come first, and
+// other encodings last, as they take a new set.
 func (s *Session) judge(st *Status) {
 	set, store, feeders := s.Set, st.Store, st.Feeders
 	if !set.InStore {

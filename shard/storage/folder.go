@@ -115,7 +115,7 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 	return names, err
 }
 
-// Adopt makes an open file one of the folder, which closes it.
+// Adopt makes an open file one of the folder, which closes it. The policy of the page cache counts its bytes until then.
 func (f *Folder) Adopt(file *os.File) (File, error) {
 	local, err := f.adopt(file)
 	if err != nil {

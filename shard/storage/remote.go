@@ -394,7 +394,8 @@ func (r *aheadReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ask begins requests: a second one with the second chunk, and then one more with each.
+// ask begins requests: a second one with the second chunk, and then one more with each. So who reads only the beginning of a file, as most
+// do, has no more requested than the first chunk.
 func (r *aheadReader) ask() {
 	ahead := 1
 	if r.length > 0 {

@@ -284,7 +284,8 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	return pause, failed
 }
 
-// pause returns the pause before the next try, or 0 if there is none.
+// pause returns the pause before the next try, or 0 if there is none. A wrong answer and refused credentials get a second chance, and a
+// bucket that has moved a few. Whatever else may pass is repeated until the store has been silent for the client's timeout.
 func (q *request) pause(began time.Time, failed *RemoteError) time.Duration {
 	r, pause := q.remote, rand.N(min(pauseMax, 100*time.Millisecond<<min(q.tries, 10)))+1
 	switch {

@@ -71,7 +71,8 @@ func New(slots int, slotSize int64, shared bool) (_ *Ring, err error) {
 	return r, nil
 }
 
-// reserve gives the file its size for good, and maps it.
+// reserve gives the file its size for good, and maps it: it takes the pages first, then seals the size, and maps it last. A client gets the
+// file only afterwards, so it never sees one that it could shrink.
 func reserve(fd int, size int64) ([]byte, error) {
 	if err := unix.Ftruncate(fd, size); err != nil {
 		return nil, fmt.Errorf("%w: raise the limit of a file's size (ulimit -f)", err)

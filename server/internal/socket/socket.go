@@ -128,7 +128,7 @@ func makeFolder(dir string, mode fs.FileMode, isDefault bool) (made bool, err er
 	return false, nil
 }
 
-// removeStale removes a socket that nobody listens on.
+// removeStale removes a socket that nobody listens on. It asks by connecting, which the system refuses only if nobody listens.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -197,7 +197,8 @@ func Answer[M any](replies Messages, text []byte) (answer M, err error) {
 	return answer, fmt.Errorf("the answer is %.80s", text)
 }
 
-// A Reader reads frames. It is not safe for concurrent use.
+// A Reader reads frames. It is not safe for concurrent use. It has one buffer, which grows to the longest frame and is used for each, so a
+// message must be decoded before the next one is read.
 type Reader struct {
 	r      io.Reader
 	max    int
