@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,15 @@ import pytest
 from conftest import PATIENCE, SAMPLES, script, wait_for
 
 from imgfeed import DataLoader, ImgfeedError
-from imgfeed._arguments.packing import Packed, cache_folder, pack
-from imgfeed._arguments.torchsets import Files
+from imgfeed._arguments.packing import Packed, Source, cache_folder, pack
+from imgfeed._arguments.torchsets import listed
 from imgfeed.programs import find_binary
 
 
-def files(root: Path) -> Files:
+def files(root: Path) -> Source:
     """What is packed: the files in class folders."""
     classes = sorted(os.listdir(root))
-    return Files(
+    return listed(
         str(root), [(str(path), classes.index(path.parent.name)) for path in sorted(root.rglob("*.*"))], classes, "folder"
     )
 
@@ -80,17 +81,14 @@ def test_a_file_that_is_no_image_is_named(copy: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_change_while_they_are_packed(copy: Path, tmp_path: Path) -> None:
-    class Changing(Files):
-        def stage(self, folder: Path) -> list[str]:
-            os.utime(next(copy.rglob("*.JPEG")), (1, 1))
-            return super().stage(folder)
-
     source = files(copy)
-    changing = Changing(
-        str(copy), [(str(copy / key), label) for key, label in zip(source.keys, source.labels, strict=True)], source.classes, ""
-    )
+
+    def stage(folder: Path) -> list[str]:
+        os.utime(next(copy.rglob("*.JPEG")), (1, 1))
+        return source.stage(folder)
+
     with pytest.raises(ImgfeedError, match="has changed while it was packed"):
-        pack(changing, tmp_path / "cache")
+        pack(replace(source, stage=stage), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -20,9 +20,10 @@ import shutil
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,21 +40,22 @@ _PROGRESS = re.compile(r": (listing|reading|packing) [0-9,]+.* images")  # a lin
 _LINES_KEPT = 24  # of what else it says, for an error
 
 
-class Source(Protocol):
+#: Writes imgshard's input to a folder, and returns its arguments: SRC and flags.
+Stage = Callable[[Path], list[str]]
+
+
+@dataclass(frozen=True)
+class Source:
     """The images to pack."""
 
-    name: str  # part of the name of its folder in the cache
+    name: str  # of its folder in the cache, in part
     what: str  # words for the log and for errors
     keys: Sequence[str]  # of the samples in the set, in the source's order
     labels: Sequence[int]  # of the same samples
     classes: Sequence[str]  # class i has label i
-    targets: str  # objects or masks, "" without
-
-    def identify(self, digest: Any) -> None:
-        """Update a hash with all that the images depend on; keys, labels and classes are in it already."""
-
-    def stage(self, folder: Path) -> list[str]:
-        """Write imgshard's input to a folder, and return its arguments: SRC and flags."""
+    identify: Callable[[Any], None]  # updates a hash with all else that the images depend on
+    stage: Stage
+    targets: str = ""  # objects or masks, "" without
 
 
 def cache_folder(given: str | os.PathLike[str] | None) -> Path:
@@ -99,7 +101,8 @@ def pack(source: Source, cache: Path) -> Packed:
 
     Raises ImgfeedError with imgshard's words. Then, or when it is interrupted, nothing stays.
     """
-    packed = Packed(cache / f"{source.name}-{_digest(source)}", len(source.keys))
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.name).strip(".-")[:60] or "data"
+    packed = Packed(cache / f"{name}-{_digest(source)}", len(source.keys))
     if packed.is_whole:
         log.info("imgfeed: %s is packed already, at %s", source.what, packed.set)
         return packed
@@ -213,8 +216,3 @@ def _indices(source: Source, made: Path) -> npt.NDArray[np.int64]:
         example = f", {source.keys[missing[0]]} among them" if len(missing) else ""
         raise errors.ImgfeedError(f"imgfeed: {source.what}: {len(missing)} samples are not in the set that was made{example}")
     return indices
-
-
-def folder_name(text: str) -> str:
-    """Return a name for a folder of the cache: letters, digits, dots and dashes."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:60] or "data"

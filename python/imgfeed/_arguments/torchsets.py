@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 
 from .numbers import kind_of
-from .packing import Source, folder_name
+from .packing import Source, Stage
+
+#: Which samples of a dataset a Subset has, in order; None: all.
+Rows = Sequence[int] | None
 
 ORIENTATION = 0x0112  # EXIF's tag for the side of an image that is up
 _ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
@@ -31,128 +34,54 @@ _VOC = (
 )  # fmt: skip
 #: Keys of wrap_dataset_for_transforms_v2 that imgfeed's dictionaries have.
 _KEYS = {"CocoDetection": {"image_id", "boxes", "labels", "area", "iscrowd"}, "VOCDetection": {"boxes", "labels"}}
+_KEY = "{:09d}".format  # of a sample that has a number alone
 HOW = (
     "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "
     "set's path to imgfeed.DataLoader, with the operations on images as transform="
 )
 
 
-class Files:
-    """Images that lie in files below one folder."""
+def listed(root: str, samples: Sequence[tuple[str, int]], classes: Sequence[str], what: str) -> Source:
+    """Return images that lie in files below one folder."""
+    above, labels = os.path.join(root, ""), [label for _, label in samples]
+    outside = next((path for path, _ in samples if not path.startswith(above)), None)
+    if outside is not None:
+        raise refused(f"the {what} at {root} has {outside}, which does not lie below it. {HOW}")
+    keys = [path[len(above) :] for path, _ in samples]
 
-    targets = ""
-
-    def __init__(self, root: str, samples: Sequence[tuple[str, int]], classes: Sequence[str], what: str) -> None:
-        self.name = folder_name(Path(root).name)
-        self.what = f"{what} of {len(samples):,} images at {root}"
-        self.classes = classes
-        self.labels: Sequence[int] = [label for _, label in samples]
-        above = os.path.join(root, "")
-        outside = next((path for path, _ in samples if not path.startswith(above)), None)
-        if outside is not None:
-            raise refused(f"the {what} at {root} has {outside}, which does not lie below it. {HOW}")
-        self.keys: Sequence[str] = [path[len(above) :] for path, _ in samples]
-        self._root = root
-
-    def identify(self, digest: Any) -> None:
+    def identify(digest: Any) -> None:
         """Update a hash with each file's size and time of change."""
-        digest.update(os.fsencode(os.path.abspath(self._root)))
-        stats = (os.stat(os.path.join(self._root, key)) for key in self.keys)
+        digest.update(os.fsencode(os.path.abspath(root)))
+        stats = (os.stat(path) for path, _ in samples)
         digest.update(np.array([(s.st_size, s.st_mtime_ns) for s in stats], dtype="<i8").tobytes())
 
-    def stage(self, folder: Path) -> list[str]:
+    def stage(folder: Path) -> list[str]:
         images = folder / "images.csv"
         with images.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(["path", "label"])
-            rows.writerows(zip(self.keys, self.labels, strict=True))
-        return [str(images), "--images", self._root, *_classes_flag(folder, self.classes)]
+            rows.writerows([("path", "label"), *zip(keys, labels, strict=True)])
+        return [str(images), "--images", root, *_classes_flag(folder, classes)]
+
+    return Source(Path(root).name, f"{what} of {len(samples):,} images at {root}", keys, labels, classes, identify, stage)
 
 
-class Images:
-    """Images in memory or in a table, which are written out one after the other, with their numbers as keys."""
+def _in_tar(samples: Callable[[], Iterable[dict[str, bytes]]], classes: Sequence[str], *flags: str) -> Stage:
+    """Return what writes samples out one after the other, as WebDataset has them: each one's files by their extensions."""
 
-    targets = ""
-
-    def __init__(self, name: str, what: str, labels: Sequence[int], classes: Sequence[str], flags: Sequence[str]) -> None:
-        self.name = folder_name(name)
-        self.what = what
-        self.labels = labels
-        self.classes = classes
-        self.keys: Sequence[str] = [f"{i:09d}" for i in range(len(labels))]
-        self._flags = flags
-
-    def files(self) -> Iterator[bytes]:
-        """Yield each image as the bytes of a file."""
-        raise NotImplementedError
-
-    def identify(self, digest: Any) -> None:
-        raise NotImplementedError
-
-    def sidecar(self, i: int) -> tuple[str, bytes]:
-        """Return extension and content of the file beside an image, which has its label or targets."""
-        return "cls", str(self.labels[i]).encode()
-
-    def stage(self, folder: Path) -> list[str]:
-        """Write the images and their labels as WebDataset has them."""
+    def stage(folder: Path) -> list[str]:
         images = folder / "images.tar"
         with tarfile.open(images, "w", format=tarfile.USTAR_FORMAT) as tar:
-            for i, (key, data) in enumerate(zip(self.keys, self.files(), strict=True)):
-                for extension, content in (("jpg", data), self.sidecar(i)):  # the content tells the format, not the name
-                    member = tarfile.TarInfo(f"{key}.{extension}")
+            for i, sample in enumerate(samples()):
+                for extension, content in sample.items():  # an image's content tells its format, not the name
+                    member = tarfile.TarInfo(f"{_KEY(i)}.{extension}")
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))
-        return [str(images), *self._flags, *_classes_flag(folder, self.classes)]
+        return [str(images), *flags, *_classes_flag(folder, classes)]
+
+    return stage
 
 
-class Arrays(Images):
-    """Images of a CIFAR of torchvision: one array of uint8 (N, 32, 32, 3)."""
-
-    def __init__(self, data: Any, labels: Sequence[int], classes: Sequence[str], what: str) -> None:
-        super().__init__(
-            what, f"{what} of {len(labels):,} images", labels, classes, ["--encoding", "pixels", "--resize", "none"]
-        )
-        self._data = np.ascontiguousarray(data)
-
-    def identify(self, digest: Any) -> None:
-        digest.update(str(self._data.shape).encode())
-        digest.update(self._data)
-
-    def files(self) -> Iterator[bytes]:
-        image = _pillow()
-        for pixels in self._data:
-            yield _encoded(image.fromarray(pixels), "BMP")
-
-
-class Table(Images):
-    """Images of a dataset of Hugging Face, with the bytes that they have there."""
-
-    def __init__(self, dataset: Any, column: str, labels: Sequence[int], classes: Sequence[str]) -> None:
-        what = f"{dataset.builder_name or 'dataset'}-{dataset.split or 'all'}"
-        super().__init__(what, f"Dataset {what} of {len(labels):,} images", labels, classes, [])
-        self._dataset = dataset
-        self._column = column
-
-    def identify(self, digest: Any) -> None:
-        """Update a hash with each image's name and bytes in number, some images, and which rows are taken in what order."""
-        rows, compute = self._dataset.data.column(self._column), importlib.import_module("pyarrow.compute")
-        data, paths = (compute.struct_field(rows, field) for field in ("bytes", "path"))
-        digest.update(compute.binary_length(data).fill_null(-1).to_numpy().astype("<i8"))
-        names = [os.fsencode(name or "") for name in paths.to_pylist()]
-        digest.update(b"\0".join(names))
-        for i in np.unique(np.linspace(0, len(names) - 1, _ROWS_HASHED, dtype=np.int64)).tolist():
-            digest.update(_bytes_of(rows[i].as_py()))
-        if self._dataset._indices is not None:
-            digest.update(self._dataset._indices.column(0).to_numpy().astype("<i8"))
-
-    def files(self) -> Iterator[bytes]:
-        """Yield each as it is stored. One that EXIF turns, which the dataset does and imgfeed does not, comes turned."""
-        images = importlib.import_module("datasets").Image(decode=False)
-        for row in self._dataset.with_format(None).select_columns([self._column]).cast_column(self._column, images):
-            yield _upright(_bytes_of(row[self._column]))
-
-
-def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
+def files(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     folder = _module("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
@@ -168,10 +97,10 @@ def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
     samples = dataset.samples if rows is None else [dataset.samples[i] for i in rows]
     # ImageNet's root is the folder of both splits, and its classes are lists of synonyms.
     root, classes = getattr(dataset, "split_folder", dataset.root), getattr(dataset, "wnids", dataset.classes)
-    return Files(os.fspath(root), samples, list(classes), type(dataset).__name__)
+    return listed(os.fspath(root), samples, list(classes), type(dataset).__name__)
 
 
-def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
+def arrays(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     cifar = _module("torchvision.datasets.cifar")
     if cifar is None or not isinstance(dataset, cifar.CIFAR10):
         return None
@@ -179,11 +108,22 @@ def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Sourc
     data, labels = dataset.data, list(map(int, dataset.targets))
     if rows is not None:
         data, labels = data[list(rows)], [labels[i] for i in rows]
-    split = "train" if dataset.train else "test"
-    return Arrays(data, labels, list(dataset.classes), f"{type(dataset).__name__}-{split}")
+    data, image = np.ascontiguousarray(data), importlib.import_module("PIL.Image")
+
+    def identify(digest: Any) -> None:
+        digest.update(str(data.shape).encode())
+        digest.update(data)
+
+    def samples() -> Iterator[dict[str, bytes]]:
+        for pixels, number in zip(data, labels, strict=True):
+            yield {"jpg": _encoded(image.fromarray(pixels), "BMP"), "cls": str(number).encode()}
+
+    name, classes = f"{type(dataset).__name__}-{'train' if dataset.train else 'test'}", list(dataset.classes)
+    stage = _in_tar(samples, classes, "--encoding", "pixels", "--resize", "none")
+    return Source(name, f"{name} of {len(labels):,} images", [*map(_KEY, range(len(labels)))], labels, classes, identify, stage)
 
 
-def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
+def table(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     """Return a Dataset of Hugging Face. Its transform is a function of whole rows, which can't be looked into."""
     tables = _module("datasets.arrow_dataset")
     if tables is None or type(dataset) is not tables.Dataset:
@@ -207,7 +147,34 @@ def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
         raise refused(f"not all values of the column {names[0]!r} are labels, whole numbers from 0")
     kind = kinds.get(names[0])
     classes = list(kind.names) if kind else [str(i) for i in range(max(labels, default=0) + 1)]
-    return Table(dataset, images[0], labels, classes)
+    return _of_table(dataset, images[0], labels, classes)
+
+
+def _of_table(dataset: Any, column: str, labels: Sequence[int], classes: Sequence[str]) -> Source:
+    """Return images of a dataset of Hugging Face, with the bytes that they have there."""
+
+    def identify(digest: Any) -> None:
+        """Update a hash with each image's name and bytes in number, some images, and which rows are taken in what order."""
+        rows, compute = dataset.data.column(column), importlib.import_module("pyarrow.compute")
+        data, paths = (compute.struct_field(rows, field) for field in ("bytes", "path"))
+        digest.update(compute.binary_length(data).fill_null(-1).to_numpy().astype("<i8"))
+        names = [os.fsencode(name or "") for name in paths.to_pylist()]
+        digest.update(b"\0".join(names))
+        for i in np.unique(np.linspace(0, len(names) - 1, _ROWS_HASHED, dtype=np.int64)).tolist():
+            digest.update(_bytes_of(rows[i].as_py()))
+        if dataset._indices is not None:
+            digest.update(dataset._indices.column(0).to_numpy().astype("<i8"))
+
+    def samples() -> Iterator[dict[str, bytes]]:
+        """Yield each as it is stored. One that EXIF turns, which the dataset does and imgfeed does not, comes turned."""
+        images = importlib.import_module("datasets").Image(decode=False)
+        stored = dataset.with_format(None).select_columns([column]).cast_column(column, images)
+        for row, label in zip(stored, labels, strict=True):
+            yield {"jpg": _upright(_bytes_of(row[column])), "cls": str(label).encode()}
+
+    name, keys = f"{dataset.builder_name or 'dataset'}-{dataset.split or 'all'}", [*map(_KEY, range(len(labels)))]
+    what = f"Dataset {name} of {len(labels):,} images"
+    return Source(name, what, keys, labels, classes, identify, _in_tar(samples, classes))
 
 
 def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
@@ -226,8 +193,7 @@ def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
 
 def _upright(data: bytes) -> bytes:
     """Return an image's file as it is, unless EXIF says that it lies on its side: then the turned pixels as PNG."""
-    image = _pillow()
-    with image.open(io.BytesIO(data)) as picture:
+    with importlib.import_module("PIL.Image").open(io.BytesIO(data)) as picture:
         if picture.getexif().get(ORIENTATION, 1) == 1:
             return data
         turned = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
@@ -250,10 +216,6 @@ def _module(name: str) -> Any:
     return sys.modules.get(name)
 
 
-def _pillow() -> Any:
-    return importlib.import_module("PIL.Image")
-
-
 def _encoded(picture: Any, kind: str) -> bytes:
     file = io.BytesIO()
     picture.save(file, kind)
@@ -269,38 +231,35 @@ def _classes_flag(folder: Path, classes: Iterable[str]) -> list[str]:
     return ["--classes", str(names)]
 
 
-class Targets(Images):
-    """Images of files, each with objects as JSON, a mask or a label beside it."""
+def _beside(dataset: Any, rows: Rows, pairs: Iterable[tuple[Any, Any]], classes: Sequence[str], *targets: str) -> Source:
+    """Return images of files, by rows of all pairs of an image's path and its label or, with targets, a function that returns
+    its objects, or the path of its mask. targets are objects or masks, and further flags of imgshard.
+    """
+    every = list(pairs)
+    chosen = every if rows is None else [every[i] for i in rows]
 
-    def __init__(self, dataset: Any, rows: Sequence[int] | None, pairs: Iterable[tuple[Any, Any]], **of: Any) -> None:
-        """Take rows of all pairs of an image's path and what stands beside it: a function that returns objects, or the path of
-        a mask, or a label. of has the names of the classes, the kind of targets, and flags of imgshard.
-        """
-        every = list(pairs)
-        chosen = every if rows is None else [every[i] for i in rows]
-        self.targets, self._paths, self._sidecars = of["targets"], [path for path, _ in chosen], [one for _, one in chosen]
-        name, labels = type(dataset).__name__, [-1] * len(chosen) if self.targets else self._sidecars
-        flags = ["--targets", self.targets, *of.get("flags", ())] if self.targets else []
-        what = f"{name} of {len(chosen):,} images at {dataset.root}"
-        super().__init__(name, what, labels, of["classes"], flags)
+    def beside(one: Any) -> dict[str, bytes]:
+        if not targets:
+            return {"cls": str(one).encode()}
+        return {"json": json.dumps(one()).encode()} if callable(one) else {"mask.png": Path(one).read_bytes()}
 
-    def identify(self, digest: Any) -> None:
+    def identify(digest: Any) -> None:
         """Update a hash with each image's path, size and time of change, and what stands beside it."""
-        for i, path in enumerate(self._paths):
+        for path, one in chosen:
             stat = os.stat(path)
             digest.update(os.fsencode(os.path.abspath(path)) + f"\0{stat.st_size} {stat.st_mtime_ns}\0".encode())
-            digest.update(self.sidecar(i)[1])
+            digest.update(*beside(one).values())
 
-    def files(self) -> Iterator[bytes]:
-        return (Path(path).read_bytes() for path in self._paths)
+    def samples() -> Iterator[dict[str, bytes]]:
+        return ({"jpg": Path(path).read_bytes(), **beside(one)} for path, one in chosen)
 
-    def sidecar(self, i: int) -> tuple[str, bytes]:
-        if self.targets == "objects":
-            return "json", json.dumps(self._sidecars[i]()).encode()
-        return ("mask.png", Path(self._sidecars[i]).read_bytes()) if self.targets else super().sidecar(i)
+    name, labels = type(dataset).__name__, [-1 if targets else one for _, one in chosen]
+    what, keys = f"{name} of {len(chosen):,} images at {dataset.root}", [*map(_KEY, range(len(chosen)))]
+    stage = _in_tar(samples, classes, *(("--targets", *targets) if targets else ()))
+    return Source(name, what, keys, labels, classes, identify, stage, *targets[:1])
 
 
-def with_targets(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
+def with_targets(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     """Return a dataset of torchvision for detection or segmentation. Raises ValueError for targets that imgfeed lacks."""
     sets = _module("torchvision.datasets")
     of = next((name for name in _SOURCES if sets is not None and isinstance(dataset, getattr(sets, name))), None)
@@ -327,7 +286,7 @@ def without_wrapper(dataset: Any) -> Any:
     return inner
 
 
-def _coco(dataset: Any, rows: Sequence[int] | None) -> Source:
+def _coco(dataset: Any, rows: Rows) -> Source:
     coco, names = dataset.coco, {number: one["name"] for number, one in dataset.coco.cats.items()}
     last = max(names, default=-1)
     if min(names, default=0) < 0 or last > _CATEGORY_MAX:
@@ -341,11 +300,11 @@ def _coco(dataset: Any, rows: Sequence[int] | None) -> Source:
     paths = [os.path.join(dataset.root, coco.imgs[number]["file_name"]) for number in dataset.ids]
     classes = [names.get(i, f"no category {i}") for i in range(last + 1)]  # labels are the ids
     each = [partial(objects, number) for number in dataset.ids]
-    flags = ("--field", "image_id=json.image_id:int64")
-    return Targets(dataset, rows, zip(paths, each, strict=True), classes=classes, targets="objects", flags=flags)
+    pairs = zip(paths, each, strict=True)
+    return _beside(dataset, rows, pairs, classes, "objects", "--field", "image_id=json.image_id:int64")
 
 
-def _voc_objects(dataset: Any, rows: Sequence[int] | None) -> Source:
+def _voc_objects(dataset: Any, rows: Rows) -> Source:
     parse = importlib.import_module("xml.etree.ElementTree").parse
 
     def objects(path: str) -> dict[str, Any]:
@@ -354,22 +313,22 @@ def _voc_objects(dataset: Any, rows: Sequence[int] | None) -> Source:
         return {"objects": {"bbox": boxes, "category": [one["name"] for one in found]}}
 
     pairs = [(path, partial(objects, xml)) for path, xml in zip(dataset.images, dataset.targets, strict=True)]
-    return Targets(dataset, rows, pairs, classes=_VOC, targets="objects", flags=("--box-format", "xyxy"))
+    return _beside(dataset, rows, pairs, _VOC, "objects", "--box-format", "xyxy")
 
 
-def _voc_masks(dataset: Any, rows: Sequence[int] | None) -> Source:
-    return Targets(dataset, rows, zip(dataset.images, dataset.masks, strict=True), classes=_VOC, targets="masks")
+def _voc_masks(dataset: Any, rows: Rows) -> Source:
+    return _beside(dataset, rows, zip(dataset.images, dataset.masks, strict=True), _VOC, "masks")
 
 
-def _cityscapes(dataset: Any, rows: Sequence[int] | None) -> Source:
+def _cityscapes(dataset: Any, rows: Rows) -> Source:
     _type_of(dataset, "target_type", dataset.target_type, "semantic")
     names = {one.id: one.name for one in dataset.classes}
     classes = [names[i] for i in range(max(names) + 1)]
     pairs = [(path, masks[0]) for path, masks in zip(dataset.images, dataset.targets, strict=True)]
-    return Targets(dataset, rows, pairs, classes=classes, targets="masks")
+    return _beside(dataset, rows, pairs, classes, "masks")
 
 
-def _pets(dataset: Any, rows: Sequence[int] | None) -> Source:
+def _pets(dataset: Any, rows: Rows) -> Source:
     of = _type_of(dataset, "target_types", dataset._target_types, "category", "binary-category", "segmentation")
     sidecars, classes = {
         "category": (dataset._labels, dataset.classes),
@@ -377,7 +336,7 @@ def _pets(dataset: Any, rows: Sequence[int] | None) -> Source:
         "segmentation": (dataset._segs, ()),
     }[of]
     pairs = zip(dataset._images, sidecars, strict=True)
-    return Targets(dataset, rows, pairs, classes=classes, targets="masks" if of == "segmentation" else "")
+    return _beside(dataset, rows, pairs, classes, *(["masks"] if of == "segmentation" else []))
 
 
 def _type_of(dataset: Any, name: str, given: Sequence[str], *taken: str) -> str:
