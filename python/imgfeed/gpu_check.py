@@ -202,7 +202,7 @@ def page_locked(gpu: Gpu, loader: DataLoader, report: Report) -> float:
         )
         memory = torch.empty(loader.batch_size * 224 * 224 * 3, dtype=torch.uint8).numpy()
     else:
-        memory = session.ring.memory[: session.ring.shape.slot_bytes]
+        memory = session.ring.memory[: session.ring.slot_bytes]
     ordinary = torch.from_numpy(memory.copy())
     fast = gpu.seconds(lambda: gpu.send(torch.from_numpy(memory)), _COPIES)
     slow = gpu.seconds(lambda: gpu.send(ordinary), _COPIES)

@@ -21,7 +21,7 @@ from .._arguments import vision
 from . import wire
 from .ring import DECODERS, Arrays, Ring, Shape, split_raw
 from .sets import Array, FieldInfo, Selected, SetInfo
-from .targets import TargetFields, mask_of, objects_of
+from .targets import Target, mask_of, names_of, objects_of
 
 T = TypeVar("T")
 
@@ -87,25 +87,15 @@ class Session:
             self.limits: dict[str, int] = hello.get("limits", {})
             self.sets = [SetInfo.of(split) for split in hello["sets"]]
 
-    def open(
-        self,
-        options: wire.Message,
-        fields: Sequence[str] = (),
-        target: str | None = None,
-        follow: TargetFields | None = None,
-    ) -> wire.Message:
-        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels.
-
-        follow has the fields of dictionaries that replace them.
-        """
-        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow.names)]
-        wanted = list(dict.fromkeys(wanted))
+    def open(self, options: wire.Message, fields: Sequence[str] = (), target: Target = None) -> wire.Message:
+        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels."""
+        wanted = names_of(fields, target)
         with self.lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
             self._check_room(request)
             opened = self._ask(request, dict, "opened")
             with _understood(self.connection, opened):
-                self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target, follow)
+                self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
                 self.positions = opened.get("positions", 0)
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":
@@ -115,7 +105,7 @@ class Session:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
                     with _understood(self.connection, opened):
                         size, slots, break_off = opened["ring_bytes"], opened["slots"], self.connection.break_off
-                        self.ring = Ring(fd, size, slots, self._shape, release, break_off=break_off)
+                        self.ring = Ring(fd, size, slots, self._shape.slot_bytes, release, break_off=break_off)
                         self._held_max = slots - (2 if slots >= 4 else 1)  # the server has one to fill, and maybe a ready one
                 finally:
                     os.close(fd)
@@ -132,8 +122,6 @@ class Session:
             with _understood(self.connection, changed):
                 assert self._shape is not None
                 self._shape = self._shape.of(changed["arrays"])
-                if self.ring is not None:
-                    self.ring.change(self._shape)
             self._running = False
             return True
 
@@ -359,7 +347,7 @@ class Session:
             assert raw is not None
             arrays = split_raw(raw, count, self._shape, image)
         else:
-            arrays = self.ring.lend(message["slot"], count, image)
+            arrays = self.ring.lend(message["slot"], count, self._shape, image)
             if self.ring.slots_held > self._held_max:
                 arrays = arrays.copy()
         number = message["batch"]

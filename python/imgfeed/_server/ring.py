@@ -20,8 +20,9 @@ import numpy as np
 
 from .. import errors
 from .sets import Array
-from .targets import Dictionaries, TargetFields
+from .targets import Dictionaries, Target, TargetFields, names_of
 
+Listed = Sequence[Mapping[str, Any]]  # arrays, as replies have them
 Part = tuple[tuple[int, ...], np.dtype[Any], int]
 
 
@@ -37,79 +38,67 @@ class ArrayInfo:
     offset: int
     columns: Sequence[Mapping[str, str]] = ()  # of objects: name and type of each one's numbers
 
-
-def _numbers(name: Any) -> np.dtype[Any]:
-    """Return the type of an array's numbers, of those that the wire knows; numpy makes one of much else, too."""
-    if name not in ("uint8", "int32", "int64", "float32"):
-        raise errors.ProtocolError(
-            f"imgfeed: the server's batches have arrays of {name!r:.100}, which is not a type of numbers"
-        )
-    return np.dtype(name)
-
-
-def _info(array: Mapping[str, Any]) -> ArrayInfo:
-    kind, name, dtype = array["kind"], array.get("name", ""), array["dtype"]
-    if kind == "field" and (dtype in DECODERS or dtype == "objects"):
-        columns = array.get("columns", ())
-        return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"], columns)
-    if kind in ("images", "labels", "indices", "params", "repetitions", "field"):
-        return ArrayInfo(kind, name, None, _numbers(dtype), tuple(array["shape"]), array["offset"])
-    return ArrayInfo(kind, name, None, np.dtype(np.uint8), (array["stride"],), array["offset"])  # not known, and passed over
+    @classmethod
+    def of(cls, array: Mapping[str, Any]) -> "ArrayInfo":
+        """Take an array of the reply. One of a kind that is not known has only bytes, which are passed over."""
+        kind, name, dtype, offset = array["kind"], array.get("name", ""), array["dtype"], array["offset"]
+        packed = kind == "field" and (dtype in DECODERS or dtype == "objects")
+        if packed or kind not in ("images", "labels", "indices", "params", "repetitions", "field"):
+            stride = (array["stride"],)
+            return cls(kind, name, dtype if packed else None, np.dtype(np.uint8), stride, offset, array.get("columns", ()))
+        if dtype not in ("uint8", "int32", "int64", "float32"):  # numpy makes a type of much else, too
+            raise errors.ProtocolError(
+                f"imgfeed: the server's batches have arrays of {dtype!r:.100}, which is not a type of numbers"
+            )
+        return cls(kind, name, None, np.dtype(dtype), tuple(array["shape"]), offset)
 
 
 class Shape:
     """The content of a slot: its arrays, in the order of the socket."""
 
-    def __init__(
-        self,
-        arrays: Sequence[Mapping[str, Any]],
-        slot_bytes: int,
-        fields: Sequence[str] = (),
-        target: str | None = None,
-        follow: TargetFields | None = None,
-    ) -> None:
-        """Take arrays as the reply to ``open`` lists them, and the caller's fields; target replaces the labels.
+    def __init__(self, arrays: Listed, slot_bytes: int, fields: Sequence[str] = (), target: Target = None) -> None:
+        """Take arrays as the reply to ``open`` lists them, and the caller's fields and target.
 
-        follow has the fields that dictionaries are made of instead. Raises ProtocolError if an array that every batch has is
-        missing.
+        Raises ProtocolError if an array that every batch has is missing.
         """
-        self.slot_bytes = slot_bytes
-        self._caller = fields, target, follow
-        self._follow = follow
-        self._arrays = [_info(a) for a in arrays]
+        self.slot_bytes, self._fields, self._target = slot_bytes, fields, target
+        self._arrays = [ArrayInfo.of(a) for a in arrays]
         at = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
         views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
         drawn = [i for i, info in enumerate(self._arrays) if info.kind == "params" and info.name]
-        named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
-        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow.names)]
-        missing = [*sorted({"images", "labels", "indices"} - at.keys()), *(name for name in wanted if name not in named)]
+        self._named = named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
+        missing = sorted({"images", "labels", "indices"} - at.keys()) + [f for f in names_of(fields, target) if f not in named]
         if missing:
             raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
-        self._labels, self._indices = at["labels"], at["indices"]
+        self._labels, self._indices, self._repetitions = at["labels"], at["indices"], at.get("repetitions")
         self._images: int | list[int] = views or at["images"]  # several of them have names
         self._params: int | list[int] | None = drawn or at.get("params")
-        self._repetitions = at.get("repetitions")
-        self._fields = [named[name] for name in fields]
-        self._target = None if target is None else named[target]
-        self._named = named
+        self._parts: dict[tuple[int, tuple[int, ...] | None], list[Part]] = {}  # by the batch's count, and its images' shape
 
-    def of(self, arrays: Sequence[Mapping[str, Any]]) -> "Shape":
+    def of(self, arrays: Listed) -> "Shape":
         """Return the content of the same slots with other arrays."""
-        return Shape(arrays, self.slot_bytes, *self._caller)
+        return Shape(arrays, self.slot_bytes, self._fields, self._target)
 
     def parts(self, count: int, image: tuple[int, ...] | None = None) -> list[Part]:
         """Return shape, type and offset in a slot of a batch's arrays. image is the shape of its images, if smaller."""
+        if parts := self._parts.get((count, image)):
+            return parts
         shapes = [image if image is not None and info.kind == "images" else info.shape for info in self._arrays]
-        return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
+        parts = [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
+        for dims, dtype, offset in parts:  # numpy takes offsets before the buffer, and objects
+            fits = 0 <= offset <= self.slot_bytes - math.prod(dims) * dtype.itemsize
+            if not fits or min(dims) < 0 or dtype.hasobject:
+                raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.slot_bytes} bytes")
+        self._parts[count, image] = parts
+        return parts
 
     def batch(self, views: list[Array]) -> "Arrays":
-        params = None if self._params is None else _of(views, self._params)
-        repetitions = None if self._repetitions is None else views[self._repetitions]
-        target: Any = None if self._target is None else self._field(views, self._target)
-        if self._follow is not None:
-            target = self._dictionaries(views, self._follow)
-        fields = [self._field(views, i) for i in self._fields]
-        return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields, repetitions)
+        target: Any = self._target
+        if target is not None:
+            target = self._field(views, target) if isinstance(target, str) else self._dictionaries(views, target)
+        images, params, repetitions = (_of(views, which) for which in (self._images, self._params, self._repetitions))
+        fields = [self._field(views, name) for name in self._fields]
+        return Arrays(images, views[self._labels], views[self._indices], params, target, fields, repetitions)
 
     def _dictionaries(self, views: list[Array], of: TargetFields) -> Dictionaries:
         at, labels = self._named, views[self._labels]
@@ -122,14 +111,15 @@ class Shape:
         columns = self._arrays[objects].columns
         return Dictionaries(views[objects], columns, sizes, ids, labels if of.label else None, masks, of.boxes, canvas)
 
-    def _field(self, views: list[Array], i: int) -> "Array | Packed":
+    def _field(self, views: list[Array], name: str) -> "Array | Packed":
+        i = self._named[name]
         packed = self._arrays[i].packed
         return views[i] if packed is None else Packed(views[i], packed)
 
 
-def _of(views: list[Array], indices: int | list[int]) -> Array | list[Array]:
-    """Return an array, or those of several views."""
-    return [views[i] for i in indices] if isinstance(indices, list) else views[indices]
+def _of(views: list[Array], indices: int | list[int] | None) -> Any:
+    """Return an array, those of several views, or None."""
+    return [views[i] for i in indices] if isinstance(indices, list) else None if indices is None else views[indices]
 
 
 #: Converts bytes to a value, for the types of fields with values of any length.
@@ -216,7 +206,7 @@ class Ring:
         fd: int,
         ring_bytes: int,
         slots: int,
-        shape: Shape,
+        slot_bytes: int,
         release: Callable[[int], None],
         *,
         break_off: Callable[[BaseException | None], None],
@@ -226,20 +216,18 @@ class Ring:
         break_off ends the connection when nobody knows whether a slot has gone back.
         """
         size = os.fstat(fd).st_size
-        if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
+        if slots < 1 or slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * slot_bytes:
             raise errors.ProtocolError(
-                f"imgfeed: a ring of {size} bytes came, where {slots} slots of {shape.slot_bytes} bytes were announced"
+                f"imgfeed: a ring of {size} bytes came, where {slots} slots of {slot_bytes} bytes were announced"
             )
         self.memory: Array = np.frombuffer(mmap.mmap(fd, ring_bytes, mmap.MAP_SHARED), dtype=np.uint8)
-        self.slots = slots
-        self.shape = shape
+        self.slots, self.slot_bytes = slots, slot_bytes
         self._release = release
         self.break_off = break_off
         self._held: dict[int, weakref.ref[_Lease]] = {}
-        self._parts: dict[tuple[int, tuple[int, ...] | None], list[Part]] = {}  # by the batch's count, and its images' shape
         begin = self.memory.__array_interface__["data"][0]
         self._interfaces: list[dict[str, Any]] = [
-            {"shape": (shape.slot_bytes,), "typestr": "|u1", "data": (begin + i * shape.slot_bytes, False), "version": 3}
+            {"shape": (slot_bytes,), "typestr": "|u1", "data": (begin + i * slot_bytes, False), "version": 3}
             for i in range(slots)
         ]
 
@@ -248,31 +236,15 @@ class Ring:
         """How many slots the caller's arrays hold at this moment."""
         return len(self._held)
 
-    def lend(self, slot: int, count: int, image: tuple[int, ...] | None = None) -> Arrays:
+    def lend(self, slot: int, count: int, shape: Shape, image: tuple[int, ...] | None = None) -> Arrays:
         """Return views of count samples in slot, which goes back with the last reference to them. image: as for parts."""
         if not 0 <= slot < self.slots:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
-        parts = self._parts.get((count, image))
-        if parts is None:
-            parts = self.shape.parts(count, image)
-            for dims, dtype, offset in parts:  # numpy takes offsets before the buffer, and objects
-                fits = 0 <= offset <= self.shape.slot_bytes - math.prod(dims) * dtype.itemsize
-                if not fits or min(dims) < 0 or dtype.hasobject:
-                    raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes")
-            self._parts[count, image] = parts
+        parts = shape.parts(count, image)
         lease = _Lease(self, slot, self._interfaces[slot])
         self._held[slot] = weakref.ref(lease)
         whole = np.asarray(lease)
-        del lease  # else it would stay with the error below
-        try:
-            return self.shape.batch([np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
-        except TypeError as e:
-            raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
-
-    def change(self, shape: Shape) -> None:
-        """Change the arrays of slots lent from now on."""
-        self.shape = shape
-        self._parts.clear()
+        return shape.batch([np.ndarray(dims, dtype, whole, offset) for dims, dtype, offset in parts])
 
     def take_back(self, slot: int) -> None:
         """Send a slot back that nothing refers to any more."""

@@ -283,15 +283,13 @@ class Service:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
         split = next((s for s in session.sets if options.split in (None, s.split)), None)
-        target, made = options.target, None
-        if split is not None:
-            target, made = second_of(split, options)
+        target = options.target if split is None else second_of(split, options)
         try:
-            opened = session.open(request, options.fields, target, made)
+            opened = session.open(request, options.fields, target)
         except errors.UnsupportedError:
             if options.transport != "auto":
                 raise
-            opened = session.open({**request, "transport": "socket"}, options.fields, target, made)
+            opened = session.open({**request, "transport": "socket"}, options.fields, target)
         if self._form != self._largest:
             session.change(self._form.request(session))
         served = next(s for s in session.sets if s.split == opened["split"])

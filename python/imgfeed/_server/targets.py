@@ -63,14 +63,24 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
-def second_of(served: SetInfo, options: Options) -> tuple[str | None, TargetFields | None]:
-    """Return the field that replaces the labels, and the fields that dictionaries are made of instead."""
+#: What replaces a batch's labels: a field, or dictionaries that are made of several.
+Target = str | TargetFields | None
+
+
+def second_of(served: SetInfo, options: Options) -> Target:
+    """Return the second element of a split's batches."""
     follow = target_fields(served, options)
-    if follow is None or follow.objects is None:
-        return (options.target if follow is None else follow.mask), None
-    if follow.objects in options.fields:
+    if follow is None:
+        return options.target
+    if follow.objects is not None and follow.objects in options.fields:
         raise ValueError(f"imgfeed: fields names {follow.objects}, which boxes= gives in the dictionaries: leave it out")
-    return None, follow
+    return follow.mask if follow.objects is None else follow
+
+
+def names_of(fields: Sequence[str], target: Target) -> list[str]:
+    """Return the names of all fields that batches have to have, each once."""
+    more = target.names if isinstance(target, TargetFields) else [] if target is None else [target]
+    return list(dict.fromkeys([*fields, *more]))
 
 
 @dataclass(slots=True)
