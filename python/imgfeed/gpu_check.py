@@ -27,6 +27,7 @@ from . import DataLoader, ImgfeedError, __version__
 from ._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
 from ._server.launcher import find_binary
 
+_RING = "page-locked ring"
 _COPIES = 20  # of a batch; the mean counts
 _COMPARED = 1024  # images at most
 _MATRIX = 1024  # rows and columns of what is multiplied to keep the device busy
@@ -35,28 +36,18 @@ _FLOAT32_MAX, _FLOAT16_MAX = 1e-6, 2.0**-8  # differences of normalised pixels t
 
 
 @dataclass
-class Check:
-    """A line of the report."""
-
-    name: str
-    result: str
-    holds: bool | None = None  # None: nothing is demanded
-
-
-@dataclass
 class Report:
-    """The findings."""
+    """The findings: names and values, and of each check its name, whether it holds (None: nothing is demanded), and words."""
 
     facts: list[tuple[str, str]] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[tuple[str, bool | None, str]] = field(default_factory=list)
 
     def text(self) -> str:
         """Return it as Markdown."""
+        words = {True: "yes", False: "**NO**", None: "–"}
         lines = ["### imgfeed.gpu_check", "", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in self.facts)]
         lines += ["", "| check | holds | |", "|---|---|---|"]
-        words = {True: "yes", False: "**NO**", None: "–"}
-        lines += [f"| {c.name} | {words[c.holds]} | {c.result} |" for c in self.checks]
-        return "\n".join(lines)
+        return "\n".join(lines + [f"| {name} | {words[holds]} | {result} |" for name, holds, result in self.checks])
 
 
 class Gpu:
@@ -84,15 +75,19 @@ class Gpu:
         """Return whether an array lies in page-locked memory."""
         return bool(self.torch.from_numpy(memory).is_pinned())
 
-    def seconds(self, work: Callable[[], object], times: int) -> float:
-        """Return how long work takes, a mean, from the first's begin to the last's end."""
-        work()
-        self.wait()
-        begin = time.perf_counter()
-        for _ in range(times):
+    def seconds(self, work: Callable[[], object], times: int = 3, duration: float = 0.0) -> float:
+        """Return how long work takes: a mean of so many times, or of more within duration, until the last's end."""
+        for _ in range(3):
             work()
         self.wait()
-        return (time.perf_counter() - begin) / times
+        begin, count = time.perf_counter(), 0
+        while count < times or time.perf_counter() - begin < duration:
+            work()
+            count += 1
+            if duration and count % 8 == 0:
+                self.wait()  # else the CPU would run ahead by more than what is timed
+        self.wait()
+        return (time.perf_counter() - begin) / count
 
 
 def _time(text: str) -> float:
@@ -131,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report.text() if report.facts else "", e, sep="\n", file=sys.stderr)
         return 1
     print(report.text())
-    return 0 if all(check.holds is not False for check in report.checks) else 1
+    return 1 if False in [holds for _, holds, _ in report.checks] else 0
 
 
 def find(device: str) -> Gpu:
@@ -197,9 +192,7 @@ def page_locked(gpu: Gpu, loader: DataLoader, report: Report) -> float:
     """Check the ring, and return how long the copy of a batch takes out of it, in seconds."""
     torch, session = gpu.torch, loader._service.session()
     if session.ring is None:
-        report.checks.append(
-            Check("page-locked ring", "the server has no shared memory: batches come through the socket", False)
-        )
+        report.checks.append((_RING, False, "the server has no shared memory: batches come through the socket"))
         memory = torch.empty(loader.batch_size * 224 * 224 * 3, dtype=torch.uint8).numpy()
     else:
         memory = session.ring.memory[: session.ring.slot_bytes]
@@ -209,7 +202,7 @@ def page_locked(gpu: Gpu, loader: DataLoader, report: Report) -> float:
     if session.ring is not None:
         size, rate = session.ring.memory.nbytes, f"{memory.nbytes / fast / 1e9:.1f} GB/s out of it"
         text = f"{size / 1e6:,.0f} MB; {rate}, {memory.nbytes / slow / 1e9:.1f} out of ordinary memory"
-        report.checks.append(Check("page-locked ring", text, gpu.page_locked(session.ring.memory)))
+        report.checks.append((_RING, gpu.page_locked(session.ring.memory), text))
     return fast
 
 
@@ -237,17 +230,21 @@ def equal_bits(gpu: Gpu, loader: Callable[..., DataLoader], report: Report) -> N
                 largest, images = max(largest, difference), images + len(want[1])
                 labels = labels and torch.equal(got[1].cpu(), want[1])
         bits = "equal in every bit" if largest == 0 else f"they differ by {largest:.2g} at most"
-        held = labels and largest <= allowed
-        report.checks.append(
-            Check(f"equal bits, {name}", f"{images:,} images, {bits}" + ("" if labels else "; LABELS DIFFER"), held)
-        )
+        text = f"{images:,} images, {bits}{'' if labels else '; LABELS DIFFER'}"
+        report.checks.append((f"equal bits, {name}", labels and largest <= allowed, text))
 
 
 def overlap(gpu: Gpu, batches: Iterator[Any], copy: float, seconds: float, report: Report) -> None:
     """Time a computation alone and with the loader's copies, at a pace that the server keeps up with."""
-    alone = _per_batch(gpu, batches, lambda batch: None, seconds / 3)
-    work, pace = computation(gpu, max(4 * copy, 1.5 * alone))
-    steps = max(3, int(seconds / 3 / pace))
+    alone = gpu.seconds(lambda: next(batches), duration=seconds / 3)
+    matrix = gpu.send(gpu.torch.randn(_MATRIX, _MATRIX))
+    times = max(1, round(max(4 * copy, 1.5 * alone) / gpu.seconds(lambda: matrix @ matrix, 10)))
+
+    def work() -> Any:
+        for _ in range(times):
+            matrix @ matrix
+
+    steps = max(3, int(seconds / 3 / gpu.seconds(work)))
     without = gpu.seconds(work, steps)
     begun = gpu.seconds(lambda: (next(batches), work()), steps)
     hidden = min(1.0, max(0.0, 1 - (begun - without) / copy))
@@ -255,19 +252,7 @@ def overlap(gpu: Gpu, batches: Iterator[Any], copy: float, seconds: float, repor
         f"a step of {without * 1e3:.1f} ms takes {begun * 1e3:.1f} with the loader, whose copies take {copy * 1e3:.2f}: "
         f"{hidden:.0%} of them is hidden; the loader alone gives a batch in {alone * 1e3:.1f} ms"
     )
-    report.checks.append(Check("overlap of copies with computation", text, hidden >= _HIDDEN_MIN))
-
-
-def computation(gpu: Gpu, seconds: float) -> tuple[Callable[[], None], float]:
-    """Return work for the device that takes so long, and how long it takes."""
-    matrix = gpu.send(gpu.torch.randn(_MATRIX, _MATRIX))
-    times = max(1, round(seconds / gpu.seconds(lambda: matrix @ matrix, 10)))
-
-    def work() -> None:
-        for _ in range(times):
-            matrix @ matrix
-
-    return work, gpu.seconds(work, 3)
+    report.checks.append(("overlap of copies with computation", hidden >= _HIDDEN_MIN, text))
 
 
 def rates(gpu: Gpu, loader: DataLoader, batches: Iterator[Any], seconds: float, report: Report) -> None:
@@ -287,13 +272,13 @@ def rates(gpu: Gpu, loader: DataLoader, batches: Iterator[Any], seconds: float, 
         optimizer.step()
 
     first = tuple(part.clone() for part in next(batches))
-    synthetic_rate = size / _per_batch(gpu, iter(lambda: first, None), step, seconds)
-    fed_rate = size / _per_batch(gpu, batches, step, seconds)
+    synthetic_rate = size / gpu.seconds(lambda: step(first), duration=seconds)
+    fed_rate = size / gpu.seconds(lambda: step(next(batches)), duration=seconds)
     text = (
         f"{fed_rate:,.0f} from the loader, {synthetic_rate:,.0f} from one batch on the GPU ({fed_rate / synthetic_rate:.0%}); "
         f"{name}, {classes} classes; the server: {loader.stats()['verdict']}"
     )
-    report.checks.append(Check("images/s in training", text))
+    report.checks.append(("images/s in training", None, text))
 
 
 def _network(torch: Any) -> tuple[str, Any]:
@@ -312,21 +297,6 @@ def forever(loader: DataLoader) -> Iterator[Any]:
         for batch in loader:
             if len(batch[1]) == loader.batch_size:
                 yield batch
-
-
-def _per_batch(gpu: Gpu, batches: Iterator[Any], step: Callable[[Any], None], seconds: float) -> float:
-    """Return how long a step takes with each of some batches, for about so many seconds."""
-    for _ in range(3):
-        step(next(batches))
-    gpu.wait()
-    begin, count = time.perf_counter(), 0
-    while count < 3 or time.perf_counter() - begin < seconds:
-        step(next(batches))
-        count += 1
-        if count % 8 == 0:
-            gpu.wait()  # else the CPU would run ahead by more than what is timed
-    gpu.wait()
-    return (time.perf_counter() - begin) / count
 
 
 def synthetic(folder: Path, of_each: int = 128) -> str:
