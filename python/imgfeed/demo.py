@@ -2,7 +2,8 @@
 
 import argparse
 import contextlib
-import json
+import multiprocessing
+import operator
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +24,16 @@ SHEET, SHEET_COLUMNS, SHEET_ROWS = "contact-sheet.png", 8, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the demo, or, with --rank, one consumer of it."""
+    """Run the demo."""
     parser = argparse.ArgumentParser(prog="python -m imgfeed.demo", description=__doc__)
     parser.add_argument("--data", type=Path, help="a dataset such as ImageNet, or a shard set (default a synthetic one)")
     parser.add_argument("--out", type=Path, default=Path("demo"), help="output folder")
     parser.add_argument("--images", type=int, default=200, help="training images per class of the synthetic dataset")
     parser.add_argument("--transform", default="train")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--join", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     try:
-        if args.join:
-            consume(args)
-        else:
-            run(args)
+        run(args)
     except ImgfeedError as e:
         sys.exit(str(e))
     except subprocess.CalledProcessError as e:  # the program has said what was wrong
@@ -82,7 +80,7 @@ def call(*arguments: str) -> None:
 
 
 def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
-    """Start one process for each rank, as torchrun would, and return what they measured."""
+    """Start one process for each rank, and return what they measured."""
     while True:
         with contextlib.suppress(OSError):
             wire.connect(socket).close()
@@ -90,49 +88,42 @@ def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[byte
         if server.poll() is not None:
             sys.exit("imgfeed.demo: the server did not start")
         time.sleep(0.01)
-    consumers = []
-    begin, hold = os.pipe()
-    for rank in range(WORLD):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(WORLD)}
-        command = [sys.executable, "-m", "imgfeed.demo", "--join", socket, "--out", str(args.out)]
-        command += ["--transform", args.transform, "--batch-size", str(args.batch_size)]
-        consumers.append(subprocess.Popen(command, env=env, stdin=begin, stdout=subprocess.PIPE))
-    for said in [consumer.stdout for consumer in consumers if consumer.stdout]:
-        said.readline()  # when it is ready, or has failed
-    os.close(hold)  # all begin at the same time
-    os.close(begin)
-    results = []
+    spawn = multiprocessing.get_context("spawn")
+    results, barrier = spawn.SimpleQueue(), spawn.Barrier(WORLD, timeout=60)  # all begin at the same time
+    consumers = [spawn.Process(target=consume, args=(args, socket, rank, barrier, results)) for rank in range(WORLD)]
     for consumer in consumers:
-        output, _ = consumer.communicate()
-        if consumer.returncode:
-            sys.exit("imgfeed.demo: a consumer failed")
-        results.append(json.loads(output))
-    return results
+        consumer.start()
+    for consumer in consumers:
+        consumer.join()
+    if any(consumer.exitcode for consumer in consumers):
+        sys.exit("imgfeed.demo: a consumer failed")
+    return sorted((results.get() for _ in consumers), key=operator.itemgetter("rank"))
 
 
-def consume(args: argparse.Namespace) -> None:
-    """Iterate one epoch of this process's rank, once stdin ends; prints an empty line before that, and then one of JSON."""
-    source = f"unix:{args.join}"
+def consume(args: argparse.Namespace, socket: str, rank: int, barrier: Barrier, results: Any) -> None:
+    """Iterate one epoch of a rank, once all are ready, and put what was measured into a queue."""
     options: dict[str, Any] = {"transform": args.transform, "shuffle": True, "seed": 0, "with_index": True}
+    options |= {"rank": rank, "world": WORLD}
     try:
-        loader = DataLoader(source, args.batch_size, **options)
-    except LookupError:  # several splits
-        loader = DataLoader(source, args.batch_size, split="train", **options)
-    print(flush=True)
-    sys.stdin.read()
-    images_got = 0
-    shown = None
-    begun = first = time.time()
-    for images, labels, _ in loader:
-        if shown is None:
-            first = time.time()
-            shown = images, labels  # a batch in use stays as it is
-        images_got += len(images)
-    result = {"rank": loader.rank, "split": loader.dataset.split, "images": images_got}
-    result |= {"begun": begun, "first": first, "ended": time.time()}
-    if loader.rank == 0 and shown is not None:
+        try:
+            loader = DataLoader(f"unix:{socket}", args.batch_size, **options)
+        except LookupError:  # several splits
+            loader = DataLoader(f"unix:{socket}", args.batch_size, split="train", **options)
+        barrier.wait()
+        images_got, shown = 0, None
+        begun = first = time.time()
+        for images, labels, _ in loader:
+            if shown is None:
+                first = time.time()
+                shown = images, labels  # a batch in use stays as it is
+            images_got += len(images)
+    except ImgfeedError as e:
+        barrier.abort()
+        sys.exit(str(e))
+    times = {"begun": begun, "first": first, "ended": time.time()}
+    if rank == 0 and shown is not None:
         contact_sheet(*shown, loader.dataset.classes, args.out / SHEET)
-    print(json.dumps(result))
+    results.put({"rank": rank, "split": loader.dataset.split, "images": images_got, **times})
 
 
 def contact_sheet(images: Any, labels: Any, classes: Sequence[str], path: Path) -> None:
