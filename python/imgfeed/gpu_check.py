@@ -14,6 +14,7 @@ import importlib
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataLoader, ImgfeedError, __version__
-from ._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
+from ._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD
 from ._server.launcher import find_binary
 
 _RING = "page-locked ring"
@@ -91,8 +92,10 @@ class Gpu:
 
 
 def _time(text: str) -> float:
+    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?", text)
+    units = zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if text and parts else ((text, 1),)
     try:
-        seconds = parse_seconds(text)
+        seconds = sum(float(part) * unit for part, unit in units if part is not None)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:

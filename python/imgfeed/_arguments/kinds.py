@@ -3,7 +3,6 @@
 import importlib
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -91,6 +90,11 @@ def choice(*names: str, optional: bool = False) -> Kind:
     return kind(f"{', '.join(map(repr, names if optional else names[:-1]))} or {last}", convert, optional=optional)
 
 
+def optional(want: str, check: Callable[[str, Any], Any], *, function: bool = False) -> Kind:
+    """Values that check returns, or None; with function also a function, which gives such a value later."""
+    return Kind(want, lambda name, value: value if value is None or (function and callable(value)) else check(name, value))
+
+
 def having(want: str, accepts: Callable[[Any], bool]) -> Kind:
     """Values that a function accepts, as they are, or None."""
 
@@ -126,7 +130,6 @@ def duration(none: str) -> Kind:
 
 SWITCH = kind("True or False", _truth)
 SWITCH_OR_NONE = kind("True or False, or None", lambda value: value is not None and _truth(value))  # None: False
-_METHODS = choice("fork", "spawn", "forkserver")
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -135,23 +138,6 @@ def _names(value: Any) -> tuple[str, ...]:
     if len(set(value)) < len(value):
         raise ValueError
     return tuple(value)
-
-
-def _context(name: str, value: Any) -> Any:
-    if value is None or callable(getattr(value, "get_start_method", None)):
-        return value
-    return _METHODS.check(name, value)
-
-
-_TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-
-
-def parse_seconds(text: str) -> float:
-    """Return the seconds of a flag's text, such as ``1m30s``, ``500ms`` or ``30``. Raises ValueError for other texts."""
-    parts = _TIME.fullmatch(text)
-    if not text or parts is None:
-        return float(text)
-    return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if part)
 
 
 def _transforms(name: str, value: Any) -> str | Pipeline | dict[int, str | Pipeline]:
@@ -241,8 +227,6 @@ def _import_torch(name: str) -> Any:
 
 
 def _device(name: str, value: Any) -> Any:
-    if value is None:
-        return None
     torch, want = _import_torch(name), "'cpu', 'cuda', 'cuda:N', a device's number or a torch.device"
     if isinstance(value, (bool, np.bool_)) or not (isinstance(value, (str, torch.device)) or hasattr(value, "__index__")):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {want}")
@@ -256,8 +240,6 @@ def _device(name: str, value: Any) -> Any:
 
 
 def _dtype(name: str, value: Any) -> Any:
-    if value is None:
-        return None
     torch = _import_torch(name)
     if not isinstance(value, torch.dtype):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want a type of torch such as torch.float16")
@@ -266,10 +248,8 @@ def _dtype(name: str, value: Any) -> Any:
     return value
 
 
-def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None without normalize."""
-    if value is None:
-        return None
+def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation of each channel, for pixels from 0 to 1."""
     if isinstance(value, str) and value == "imagenet":
         return IMAGENET_MEAN, IMAGENET_STD
     wrong = f"imgfeed: {name} is {value!r:.120}, want 'imagenet' or a pair (mean, std) of three numbers each"
@@ -298,9 +278,7 @@ _SUBSET = "indices, class names, a fraction, a pair (fraction, seed), or None"
 
 
 def _subset(name: str, value: Any) -> Any:
-    """Return an array of indices, a tuple of class names, a Fraction, or None."""
-    if value is None:
-        return None
+    """Return an array of indices, a tuple of class names, or a Fraction."""
     names = (value,) if isinstance(value, str) else value
     if isinstance(names, (list, tuple)) and names and all(isinstance(of, str) for of in names):
         return tuple(names)
@@ -323,8 +301,8 @@ _WEIGHTS = "a number for each sample, a dictionary with one for each class, 'bal
 
 
 def _weights(name: str, value: Any) -> Any:
-    """Return an array of weights, a dictionary of them, 'balanced', or None."""
-    if value is None or (isinstance(value, str) and value == "balanced"):
+    """Return an array of weights, a dictionary of them, or 'balanced'."""
+    if isinstance(value, str) and value == "balanced":
         return value
     wrong = f"imgfeed: {name} is {shown(value)}, want {_WEIGHTS if name == 'weights' else _MIX}"
     if isinstance(value, str):
@@ -355,9 +333,7 @@ _SIZE = "a whole number, a dictionary with one for each epoch from which on it h
 
 
 def _size(name: str, value: Any) -> Any:
-    """Return the pixels of a side, a dictionary of them in the order of the epochs, a function that gives them, or None."""
-    if value is None or callable(value):
-        return value
+    """Return the pixels of a side, or a dictionary of them in the order of the epochs."""
     return by_epoch(name, value, SIDE.check) if isinstance(value, Mapping) else SIDE.check(name, value)
 
 
@@ -376,9 +352,7 @@ BUCKETS = {
 _BUCKETS = "pairs of height and width, 'sdxl', or None"
 
 
-def _buckets(name: str, value: Any) -> tuple[tuple[int, int], ...] | None:
-    if value is None:
-        return None
+def _buckets(name: str, value: Any) -> tuple[tuple[int, int], ...]:
     wrong = f"imgfeed: {name} is {value!r:.80}, want {_BUCKETS}"
     if isinstance(value, str):
         if value not in BUCKETS:
@@ -395,9 +369,7 @@ _MIX = "a number for each of the joined sets, a function that gives them for an 
 
 
 def _mix(name: str, value: Any) -> Any:
-    """Return an array of weights, a function that gives them, or None."""
-    if value is None or callable(value):
-        return value
+    """Return an array of weights."""
     if isinstance(value, (str, Mapping)):
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, want {_MIX}")
     return _weights(name, value)
@@ -424,17 +396,21 @@ def _is_sampler(value: Any) -> bool:
 
 DATASET = Kind("a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`; a list or dictionary of them", sources)
 TRANSFORM = Kind("a preset's name, a transform of torchvision, a list of operations, views, or one by epoch", _transforms)
-SIZE = Kind(_SIZE, _size)
-BUCKET_SIZES = Kind(_BUCKETS, _buckets)
-DEVICE = Kind("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)
-NORMALIZE = Kind("'imagenet', (mean, std) of three numbers each, or None", _normalize)
-DTYPE = Kind(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)
-SUBSET = Kind(_SUBSET, _subset)
-WEIGHTS = Kind(_WEIGHTS, _weights)
-MIX = Kind(_MIX, _mix)
+SIZE = optional(_SIZE, _size, function=True)
+BUCKET_SIZES = optional(_BUCKETS, _buckets)
+DEVICE = optional("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)
+NORMALIZE = optional("'imagenet', (mean, std) of three numbers each, or None", _normalize)
+DTYPE = optional(f"None, or torch's {', '.join(DTYPES[:-1])} or {DTYPES[-1]}", _dtype)
+SUBSET = optional(_SUBSET, _subset)
+WEIGHTS = optional(_WEIGHTS, _weights)
+MIX = optional(_MIX, _mix, function=True)
 LENGTH = Kind(_LENGTH, _length)
-ORDER = Kind(_ORDER, lambda name, value: value if value is None or callable(value) else indices(name, value, _ORDER))
-CONTEXT = Kind("'fork', 'spawn', 'forkserver', their context, or None", _context)
+ORDER = optional(_ORDER, lambda name, value: indices(name, value, _ORDER), function=True)
+_METHOD = choice("fork", "spawn", "forkserver")
+CONTEXT = optional(
+    "'fork', 'spawn', 'forkserver', their context, or None",
+    lambda name, value: value if callable(getattr(value, "get_start_method", None)) else _METHOD.check(name, value),
+)
 PARAMS = kind("True or False, or 'records'", lambda of: of if isinstance(of, str) and of == "records" else _truth(of))
 FOLDER = kind("a folder's path, or None", absolute, optional=True)
 ADDRESSES = kind("addresses, as text or a list of texts, or None", _joined, optional=True)
