@@ -173,15 +173,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if args.samples < 1:
         parser.error(f"--samples is {args.samples}, want 1 or more")
-    try:
-        importlib.import_module("torchvision")
-    except ImportError:
-        sys.exit("imgfeed: the comparison needs torchvision, which is not installed")
-    except KeyboardInterrupt:  # it takes seconds to load
-        sys.exit(_INTERRUPTED)
-    pillow = importlib.metadata.version("pillow")
     report = Report()
     try:
+        importlib.import_module("torchvision")
+        pillow = importlib.metadata.version("pillow")
         resampler = args.resampler or ("pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12")
         options: dict[str, Any] = {"shuffle": True, "seed": args.seed, "framework": "numpy", "with_index": True}
         options |= {"split": args.split, "boxes": _boxes(args.data, args.split), "resampler": resampler, "rank": 0, "world": 1}
@@ -194,6 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on {_road(report, pillow)}")
     except (ImgfeedError, ValueError) as e:
         sys.exit(str(e).replace("with split=", "with --split"))
+    except ModuleNotFoundError as e:
+        sys.exit(f"imgfeed: the comparison needs {e.name}, which is not installed")
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     sys.exit(_INTERRUPTED if stopped else 1 if report.differ or report.targets else 0)

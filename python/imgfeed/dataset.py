@@ -42,19 +42,9 @@ class Dataset(Samples):
         self._open(split)
 
     def _open(self, split: str | None) -> None:
-        workers = 0 if self.source.startswith("unix:") else 1
-        loader = DataLoader(
-            self.source,
-            1,
-            split=split,
-            transform=LEAST.operations,
-            framework="numpy",
-            num_workers=workers,
-            rank=0,
-            world=1,
-            metrics="",
-        )
-        super().__init__(loader._service)
+        options: dict[str, Any] = {"transform": LEAST.operations, "framework": "numpy", "rank": 0, "world": 1, "metrics": ""}
+        options["num_workers"] = 0 if self.source.startswith("unix:") else 1
+        super().__init__(DataLoader(self.source, split=split, **options)._service)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return the image, whole and as it is stored, and the label, both transformed."""

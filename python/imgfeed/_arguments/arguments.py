@@ -6,13 +6,15 @@ Every field of ``Options`` is an argument of DataLoader, with its group in the d
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from . import kinds
 from .kinds import SIDE, SWITCH, SWITCH_OR_NONE, Kind, at_least, choice, duration, having, text, whole
 from .numbers import INT64_MAX, INT64_MIN
 from .paths import Joined
 from .vision import Known, Pipeline, operations
+
+Value = TypeVar("Value")
 
 #: Arguments of torch's DataLoader that are refused unless they have torch's default, each with its remedy.
 REFUSED = {
@@ -195,13 +197,10 @@ class Options:
 
     def size_at(self, epoch: int) -> int | None:
         """Return the pixels of a side in an epoch; None: the transform says."""
-        if callable(self.size):
-            size: int = SIDE.check("size", self.size(epoch))
-        elif isinstance(self.size, dict):
-            size = _begun(self.size, epoch)
-        else:
-            return None if self.size is None else int(self.size)
-        return size
+        if self.size is None:
+            return None
+        size = _begun(self.size, epoch) if isinstance(self.size, dict) else self.size
+        return int(SIDE.check("size", size(epoch) if callable(size) else size))
 
     @property
     def transforms(self) -> dict[int, str | Pipeline]:
@@ -209,8 +208,7 @@ class Options:
         return self.transform if isinstance(self.transform, dict) else {0: self.transform}
 
     def transform_at(self, epoch: int) -> str | Pipeline:
-        made: str | Pipeline = _begun(self.transforms, epoch)
-        return made
+        return _begun(self.transforms, epoch)
 
     def changed(self, name: str, value: Any) -> "Options":
         """Return the arguments with another transform or batch_size, checked: no others may change."""
@@ -288,7 +286,7 @@ class Options:
         return [name for name, value in given.items() if value is not None]
 
 
-def _begun(of: Mapping[int, Any], epoch: int) -> Any:
+def _begun(of: Mapping[int, Value], epoch: int) -> Value:
     """Return the value of the last of the epochs that have begun."""
     return of[max(begin for begin in of if begin <= epoch)]
 

@@ -316,10 +316,6 @@ def _voc_objects(dataset: Any, rows: Rows) -> Source:
     return _beside(dataset, rows, pairs, _VOC, "objects", "--box-format", "xyxy")
 
 
-def _voc_masks(dataset: Any, rows: Rows) -> Source:
-    return _beside(dataset, rows, zip(dataset.images, dataset.masks, strict=True), _VOC, "masks")
-
-
 def _cityscapes(dataset: Any, rows: Rows) -> Source:
     _type_of(dataset, "target_type", dataset.target_type, "semantic")
     names = {one.id: one.name for one in dataset.classes}
@@ -352,7 +348,7 @@ def _type_of(dataset: Any, name: str, given: Sequence[str], *taken: str) -> str:
 _SOURCES = {
     "CocoDetection": _coco,
     "VOCDetection": _voc_objects,
-    "VOCSegmentation": _voc_masks,
+    "VOCSegmentation": lambda sets, rows: _beside(sets, rows, zip(sets.images, sets.masks, strict=True), _VOC, "masks"),
     "Cityscapes": _cityscapes,
     "OxfordIIITPet": _pets,
 }

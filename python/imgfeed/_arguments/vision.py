@@ -103,7 +103,10 @@ class Pipeline:
         images = importlib.import_module("torchvision.tv_tensors").Image(images) if _of_v2(self.numbers[0]) else images
         for step in self.numbers:
             dtype = _divides_by_255(torch, step, images)
-            images = step(images) if dtype is None else _of_255(torch, images, dtype)
+            if dtype is None:
+                images = step(images)
+            else:  # by a tensor: for a number torch multiplies by its reciprocal on a GPU, and misses a bit
+                images = images.to(dtype).div_(torch.full((), 255, dtype=dtype, device=images.device))
         return images.as_subclass(torch.Tensor)
 
 
@@ -213,11 +216,6 @@ def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
         return torch.get_default_dtype()
     divides = kind == "ConvertImageDtype" and not _of_v2(step)  # v2 multiplies
     return step.dtype if divides and images.dtype == torch.uint8 and step.dtype.is_floating_point else None
-
-
-def _of_255(torch: Any, images: Any, dtype: Any) -> Any:
-    """Return pixels divided by a tensor of 255: for a number torch multiplies by its reciprocal on a GPU, and misses a bit."""
-    return images.to(dtype).div_(torch.full((), 255, dtype=dtype, device=images.device))
 
 
 def _kind(step: Any) -> str:

@@ -30,7 +30,33 @@ class CudaOutput(TorchOutput):
         weakref.finalize(self, _await, self._copies).atexit = False
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
-        return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
+        """Return what gives an epoch's batches on the device; the next one's copy has begun by then."""
+        copies_max = max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING
+        begun: tuple[int, Batch, Columns, Any] | None = None  # after so many samples
+        failed: tuple[int, errors.ImgfeedError] | None = None  # the error instead of the batch after so many samples
+
+        def begin(after: int) -> tuple[int, Batch, Columns, Any] | None:
+            batch = fetch(after)
+            return None if batch is None else (after, batch, *self.put(batch.arrays, copies_max))
+
+        def following(after: int) -> tuple[Batch, Columns] | None:
+            nonlocal begun, failed
+            if failed is not None and failed[0] == after:
+                raise failed[1]
+            if begun is None or begun[0] != after:
+                begun = begin(after)
+            if begun is None:
+                return None
+            _, batch, tensors, ready = begun
+            try:
+                begun = begin(batch.consumed)
+            except errors.TimeoutError:
+                begun = None  # this batch is here; the next call waits again
+            except errors.ImgfeedError as e:
+                begun, failed = None, (batch.consumed, e)
+            return batch, self.take(tensors, ready)
+
+        return following
 
     def put(self, arrays: Arrays, copies_max: int) -> tuple[Columns, Any]:
         """Begin the copy of a batch; returns its tensors on the device and the event that says when they are there."""
@@ -71,39 +97,6 @@ class CudaOutput(TorchOutput):
 
     def drain(self) -> None:
         _await(self._copies)
-
-
-class Prefetch:
-    """Gives an epoch's batches on the device; the next one's copy has begun by then."""
-
-    def __init__(self, output: CudaOutput, fetch: Fetch, copies_max: int) -> None:
-        self._output = output
-        self._fetch = fetch
-        self._copies_max = copies_max
-        self._begun: tuple[int, Batch, Columns, Any] | None = None  # after so many samples
-        self._failed: tuple[int, errors.ImgfeedError] | None = None  # the error instead of the batch after so many samples
-
-    def __call__(self, after: int) -> tuple[Batch, Columns] | None:
-        """Return the batch after so many samples, and begin the one after it."""
-        if self._failed is not None and self._failed[0] == after:
-            raise self._failed[1]
-        begun = self._begun
-        if begun is None or begun[0] != after:
-            begun = self._begun = self._begin(after)
-        if begun is None:
-            return None
-        _, batch, tensors, ready = begun
-        try:
-            self._begun = self._begin(batch.consumed)
-        except errors.TimeoutError:
-            self._begun = None  # this batch is here; the next call waits again
-        except errors.ImgfeedError as e:
-            self._begun, self._failed = None, (batch.consumed, e)
-        return batch, self._output.take(tensors, ready)
-
-    def _begin(self, after: int) -> tuple[int, Batch, Columns, Any] | None:
-        batch = self._fetch(after)
-        return None if batch is None else (after, batch, *self._output.put(batch.arrays, self._copies_max))
 
 
 def _await(copies: deque[tuple[Any, Any]]) -> None:
