@@ -137,6 +137,11 @@ STANDSTILL = float(os.environ.get("IMGFEED_STANDSTILL", "1"))
 PATIENCE = 300.0
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder by their paths in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def indices(batches: Any) -> list[int]:
     """Return the indices of all batches, in order."""
     return [int(i) for batch in batches for i in batch[2]]
@@ -238,9 +243,15 @@ def alive(pid: int) -> bool:
         return False
 
 
+def own(data: Path, batch_size: int = 8, **options: Any) -> DataLoader:
+    """Return a loader with a server of its own that gives numpy arrays and indices."""
+    given: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1, **options}
+    return DataLoader(data, batch_size, **given)
+
+
 def own_pid(loader: DataLoader) -> int:
     """Return the process of a loader's own server."""
-    return loader._service.server.pid
+    return loader._service.server.process.pid
 
 
 def halt(pid: int) -> None:

@@ -151,12 +151,7 @@ class Shard:
         stored = struct.unpack_from("<I", data, 16 + header_bytes)[0]
         need(header_crc == stored == crc32c(data[: 16 + header_bytes]), path, "header: checksum")
         header = json.loads(data[16 : 16 + header_bytes])
-        belongs = {
-            "split": manifest["split"],
-            "rank": listed["rank"],
-            "world": manifest["world"],
-            "shard": number,
-        }
+        belongs = {"split": manifest["split"], "rank": listed["rank"], "world": manifest["world"], "shard": number}
         for name, value in belongs.items():
             need(header[name] == value, path, f"header: {name} is {header[name]}, the manifest says {value}")
         encoding = known(header["encoding"], "name", "params")

@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import numpy as np
 import pytest
-from conftest import imgshard, wait_for
+from conftest import contents, imgshard, wait_for
 from moto.server import ThreadedMotoServer
 
 from imgfeed import DataLoader
@@ -54,10 +54,6 @@ def batches(source: str | Path, **options: Any) -> list[tuple[bytes, bytes]]:
         return [(np.asarray(x).tobytes(), np.asarray(y).tobytes()) for x, y in loader]
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.fixture(scope="module")
 def large(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Class folders whose set goes up in parts, as noise follows each image, with a file that is not an image."""
@@ -80,7 +76,7 @@ def test_build_writes_a_bucket(large: Path, here: Path, s3: Any):
     out = imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
     assert "at s3://sets/there" in out and "s3://sets/there/rejects.jsonl" in out
     there = {name: s3.get_object(Bucket="sets", Key="there/" + name)["Body"].read() for name in names(s3, "there/")}
-    assert there == content(here)
+    assert there == contents(here)
     kept = imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
     assert "nothing to do" in kept and "--force" not in kept
     other = fails("build", large, "-o", "s3://sets/there", "--partitions", 3)
@@ -99,7 +95,7 @@ def test_parts_are_merged_in_a_bucket(large: Path, here: Path, s3: Any, tmp_path
     imgshard("build", large, "-o", "s3://sets/merged", "--partitions", 2, "--part", "1/3")
     assert "s3://sets/merged/rejects.jsonl" in imgshard("merge", "s3://sets/merged")
     imgshard("copy", "s3://sets/merged", tmp_path / "back")
-    assert content(tmp_path / "back") == content(here)
+    assert contents(tmp_path / "back") == contents(here)
     assert names(s3, ".merged.parts/") == []
 
 
@@ -128,7 +124,7 @@ def test_copy(shards: Path, s3: Any, tmp_path: Path):
     s3.put_object(Bucket="sets", Key="copy/rank-0001/00000.imgshard", Body=b"half")
     assert "1 file copied, 1 kept" in imgshard("copy", shards, "s3://sets/copy")
     assert "2 files copied" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
-    assert content(tmp_path / "back") == content(shards)
+    assert contents(tmp_path / "back") == contents(shards)
     assert "0 files copied, 2 kept" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
     shard = tmp_path / "back" / "rank-0000" / "00000.imgshard"
     data = bytearray(shard.read_bytes())
@@ -160,7 +156,7 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
     imgshard("build", tmp_path / "tars", "-o", tmp_path / "packed")
     imgshard("index", "s3://sets/wds", "-o", tmp_path / "index")
     imgshard("index", "s3://sets/wds", "-o", "s3://sets/index")
-    assert content(tmp_path / "index").keys() == {"manifest.json", "objects.jsonl", "rank-0000/00000.imgshard"}
+    assert contents(tmp_path / "index").keys() == {"manifest.json", "objects.jsonl", "rank-0000/00000.imgshard"}
     whole = batches(tmp_path / "packed")
     for source in (tmp_path / "index", "s3://sets/index"):
         for _ in range(2):

@@ -39,11 +39,7 @@ def pairs(images: Path, folder: Path) -> Path:
                 "captions": captions,
                 "tokens": list(range(i, i + 5)),
             }
-            for name, data in (
-                ("jpg", file.read_bytes()),
-                ("json", json.dumps(meta).encode()),
-                ("txt", f"no. {i}".encode()),
-            ):
+            for name, data in (("jpg", file.read_bytes()), ("json", json.dumps(meta).encode()), ("txt", f"no. {i}".encode())):
                 member = tarfile.TarInfo(f"{i:09}.{name}")
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -130,11 +126,7 @@ def test_what_img2dataset_writes(images: Path, tmp_path: Path, command: str) -> 
         (tmp_path / "list.json").write_text(json.dumps(rows))
         flags = "--input_format=json --url_col=url --caption_col=caption --output_format=webdataset --resize_mode=no"
         paths = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
-        subprocess.run(
-            [program, *flags.split(), *paths, "--number_sample_per_shard=5"],
-            check=True,
-            capture_output=True,
-        )
+        subprocess.run([program, *flags.split(), *paths, "--number_sample_per_shard=5"], check=True, capture_output=True)
         server.shutdown()
     imgshard(command, tmp_path / "out", "-o", tmp_path / "set", "--no-labels", "--field=caption=txt")
     with DataLoader(tmp_path / "set", 5, transform=SMALL, framework="numpy", num_workers=1, fields=["caption"]) as loader:

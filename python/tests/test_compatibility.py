@@ -245,8 +245,7 @@ def test_rank_and_world_may_be_told_after_the_loader_is_made(load: Load, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("WORLD_SIZE", "0"), ("WORLD_SIZE", "9" * 20), ("WORLD_SIZE", "1e3"), ("RANK", "-1")],
+    ("name", "text"), [("WORLD_SIZE", "0"), ("WORLD_SIZE", "9" * 20), ("WORLD_SIZE", "1e3"), ("RANK", "-1")]
 )
 def test_a_variable_that_is_no_such_number(load: Load, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
     for variable, usual in {"RANK": "0", "WORLD_SIZE": "2"}.items():

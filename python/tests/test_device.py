@@ -118,7 +118,7 @@ def test_a_lost_server_costs_no_batch(shards: Path) -> None:
         for n, (images, *rest) in enumerate(device):
             got.append((images.numpy().transpose(0, 2, 3, 1).copy(), *(t.numpy().copy() for t in rest)))
             if n in (2, 11):
-                os.kill(device._service.server.pid, signal.SIGKILL)
+                os.kill(device._service.server.process.pid, signal.SIGKILL)
         assert device.stats()["reconnects"] == 2
     assert all(same(a, b) for a, b in zip(got, want, strict=True))
 

@@ -21,7 +21,7 @@ def work(loader):
     begun.wait()
 """
 NUMPY = '{"framework": "numpy"}'  # an import of torch takes seconds
-PID = "print(loader._service.server.pid, flush=True)\n"
+PID = "print(loader._service.server.process.pid, flush=True)\n"
 
 ENDS = {
     "the first batch": "next(iter(loader))",

@@ -34,7 +34,7 @@ def test_own_servers_are_found(shards: Path, runtime: Path) -> None:
             assert len(sockets) == 2
             assert re.findall("^unix:(.*)", imgfeed("status", sockets[0]).stdout, re.MULTILINE) == sockets[:1]
             two._service.server.kill()
-            two._service.server._process.wait()
+            two._service.server.process.wait()
             assert len(re.findall("^unix:", imgfeed("status").stdout, re.MULTILINE)) == 1
         del one
     assert imgfeed("status").returncode == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import PATIENCE, SAMPLES, SMALL, Server, alive, halt, indices, own_pid, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, Server, alive, halt, indices, own, own_pid, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader
@@ -31,12 +31,8 @@ from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
 it = iter(loader)
 next(it)
-print(loader._service.server.pid, flush=True)
+print(loader._service.server.process.pid, flush=True)
 """
-
-
-def own(shards: Path, **options: object) -> DataLoader:
-    return DataLoader(shards, 8, framework="numpy", with_index=True, transform=SMALL, num_workers=1, **options)
 
 
 def test_programs_and_package_are_of_one_version() -> None:
@@ -84,7 +80,7 @@ STARTING = """
 import sys, time
 from imgfeed import DataLoader
 from imgfeed._server import launcher
-launcher.OwnServer._connect = lambda server, path: (print(server.pid, flush=True), time.sleep(60))
+launcher.OwnServer._connect = lambda server, path: (print(server.process.pid, flush=True), time.sleep(60))
 DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
 """
 
@@ -179,12 +175,12 @@ from conftest import halt
 from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
-halt(loader._service.server.pid)
+halt(loader._service.server.process.pid)
 try:
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     for _ in it: pass
 except KeyboardInterrupt:
-    os.kill(loader._service.server.pid, signal.SIGCONT)
+    os.kill(loader._service.server.process.pid, signal.SIGCONT)
     print("interrupted", sum(len(i) for i, _ in loader), flush=True)
 """
     with script(code, str(shards)) as process:

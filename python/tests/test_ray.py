@@ -1,7 +1,6 @@
 """imgfeed.ray on a Ray cluster of three nodes, which are processes of this machine."""
 
 import contextlib
-import hashlib
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, wait_for
+from conftest import RANDOM, contents, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.programs import find_binary
@@ -29,11 +28,6 @@ def cluster() -> Iterator[Any]:
     yield nodes
     ray.shutdown()
     nodes.shutdown()
-
-
-def contents(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def commands() -> Iterator[str]:

@@ -78,8 +78,8 @@ def test_an_own_server_that_is_killed_while_it_starts(
 
     def kill_and_connect(server: launcher.OwnServer, path: str) -> client.Session:
         if len(killed) < kills:
-            killed.append(server.pid)
-            os.kill(server.pid, signal.SIGKILL)
+            killed.append(server.process.pid)
+            os.kill(server.process.pid, signal.SIGKILL)
         return connect(server, path)
 
     monkeypatch.setattr(launcher.OwnServer, "_connect", kill_and_connect)

@@ -12,17 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, SAMPLES, SMALL, alive, indices, own_pid, script, wait_for
+from conftest import PATIENCE, SAMPLES, alive, indices, own, own_pid, script, wait_for
 
 from imgfeed import DataLoader
 
 Load = Callable[..., DataLoader]
 STARTS = ("fork", "spawn", "forkserver")
-
-
-def own(shards: Path, batch_size: int = 8, **options: Any) -> DataLoader:
-    given: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1, **options}
-    return DataLoader(shards, batch_size, **given)
 
 
 def _make_and_iterate(shards: Path, end: str, results: Any) -> None:

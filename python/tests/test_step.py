@@ -87,7 +87,7 @@ def test_a_lost_server_changes_nothing(shards: Path) -> None:
         for batch in loader:
             got.append([np.array(column) for column in batch])
             if len(got) == 4:
-                os.kill(loader._service.server.pid, signal.SIGKILL)
+                os.kill(loader._service.server.process.pid, signal.SIGKILL)
         assert same(got, by_hand(shards, 8, 0))
         assert loader.stats()["reconnects"] == 1
 

@@ -245,10 +245,7 @@ def test_what_the_feed_does_not_do_is_named(load: Load, t: Any) -> None:
         """One with code of its own."""
 
     for steps, words in [
-        (
-            [t.RandomPerspective()],
-            r"holds torchvision\.transforms\..*RandomPerspective, which imgfeed does not do.*by map=",
-        ),
+        ([t.RandomPerspective()], r"holds torchvision\.transforms\..*RandomPerspective, which imgfeed does not do.*by map="),
         ([t.RandomApply([t.CenterCrop(3), t.ToTensor()])], "'s RandomApply holds ToTensor: numbers are made of whole batches"),
         ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which imgfeed does not do. It does Resize, CenterCrop"),
         ([t.TenCrop(32), t.Lambda(torch.stack)], r"Lambda, which imgfeed does not do.*leave it out, and torch\.stack"),

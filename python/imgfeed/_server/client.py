@@ -37,7 +37,6 @@ _ALIVE = "alive"  # the type of the answer to that: it has no other use
 class Batch:
     """One batch as it came. To continue after it, pass consumed to ``Session.start``."""
 
-    number: int
     consumed: int
     left: int  # batches of the epoch that follow it
     bad: list[dict[str, Any]]  # as docs/format/wire.md has it
@@ -350,8 +349,8 @@ class Session:
             arrays = self.ring.lend(message["slot"], count, self._shape, image)
             if self.ring.slots_held > self._held_max:
                 arrays = arrays.copy()
-        number = message["batch"]
-        return Batch(number, message["consumed"], self._batches - number - 1, message.get("bad") or [], arrays)
+        left = self._batches - message["batch"] - 1
+        return Batch(message["consumed"], left, message.get("bad") or [], arrays)
 
     def _drop_pushed(self) -> None:
         try:

@@ -94,7 +94,7 @@ class OwnServer:
             command.append(f"--progress-fd={shown}")
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*command, "--socket", path, "--", *data],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,  # for people
@@ -108,11 +108,11 @@ class OwnServer:
         finally:
             if shown is not None:
                 os.close(shown)
-        self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
+        self._end = weakref.finalize(self, _end, self.process, self._owner, self._log)
         try:
             self.session = self._connect(path)
         except BaseException:
-            self._process.kill()  # it holds nothing yet, and may be too young to hear SIGINT
+            self.process.kill()  # it holds nothing yet, and may be too young to hear SIGINT
             self.close()
             raise
         finally:
@@ -121,16 +121,12 @@ class OwnServer:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(path))
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def explain(self, error: errors.ServerError) -> errors.ServerError:
         """Return error with the server's last output, if it has ended. A forked child of the owner can't know that."""
         if os.getpid() != self._owner:
             return error
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(timeout=0.5)
+            code = self.process.wait(timeout=0.5)
             printed = self._printed()
             how = f"signal {-code}" if code < 0 else f"exit status {code}"
             return type(error)(f"{error}: the server ended ({how}){': ' + printed if printed else ''}")
@@ -139,7 +135,7 @@ class OwnServer:
     def kill(self) -> None:
         """End the server at once, which may hang."""
         if os.getpid() == self._owner:
-            self._process.kill()
+            self.process.kill()
 
     def close(self) -> None:
         self._end()
@@ -151,7 +147,7 @@ class OwnServer:
             with contextlib.suppress(OSError):
                 connection = wire.connect(path)
                 break
-            if self._process.poll() is not None:
+            if self.process.poll() is not None:
                 raise self._not_started(os.path.dirname(path))
             if (size := os.fstat(self._log.fileno()).st_size) > said:  # that a large set on a slow disk is being opened
                 deadline, said = time.monotonic() + START_TIMEOUT, size
@@ -169,9 +165,9 @@ class OwnServer:
     def _not_started(self, folder: str) -> errors.ServerError:
         """Return the error of a server that has ended before one could connect; it was to make the folder of its socket."""
         begin, printed = "imgfeed: the server did not start:", self._printed()
-        if self._process.returncode < 0:
+        if self.process.returncode < 0:
             said = f": {printed}" if printed else ""
-            return errors.LostError(f"{begin} it was ended by signal {-self._process.returncode}{said}")
+            return errors.LostError(f"{begin} it was ended by signal {-self.process.returncode}{said}")
         if printed.startswith("socket folder: "):
             reason = printed.partition(f"{folder}: ")[2].partition(" (")[0] or printed
             return errors.ServerError(
