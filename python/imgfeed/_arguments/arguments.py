@@ -120,8 +120,12 @@ class Options:
                     raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")
         if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
-        for transform in self.transforms.values():
-            self._check_pipeline(transform)
+        numbers = kinds.numbers_of(self.transform)
+        if numbers and (given := [name for name in ("normalize", "dtype") if getattr(self, name) is not None]):
+            last = type(numbers[-1]).__name__
+            raise ValueError(
+                f"imgfeed: transform ends in {last}, which makes numbers of the pixels already: leave out {given[0]}="
+            )
         if self.max_bad is not None and self.on_error == "error":
             raise ValueError(
                 "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
@@ -244,16 +248,6 @@ class Options:
         """Whether epochs hold anything but each sample of the split once."""
         chosen = (self.subset, self.weights, self.order, self.sampler, self.num_samples, self.mixture)
         return self.repeats > 1 or any(value is not None for value in chosen)
-
-    def _check_pipeline(self, made: str | Pipeline) -> None:
-        if isinstance(made, str):
-            return
-        for name in ("normalize", "dtype"):
-            if made.numbers and getattr(self, name) is not None:
-                last = type(made.numbers[-1]).__name__
-                raise ValueError(
-                    f"imgfeed: transform ends in {last}, which makes numbers of the pixels already: leave out {name}="
-                )
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:

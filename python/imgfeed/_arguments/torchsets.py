@@ -1,6 +1,7 @@
 """Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label or targets, and its key.
 
-A dataset with code of its own, beyond the file's image as RGB and the transform, is refused.
+A dataset with code of its own, beyond the file's image as RGB and the transform, is refused. A library that the program has
+not imported has made none of its datasets.
 """
 
 import csv
@@ -82,12 +83,12 @@ def _in_tar(samples: Callable[[], Iterable[dict[str, bytes]]], classes: Sequence
 
 
 def files(dataset: Any, rows: Rows, label: str | None) -> Source | None:
-    folder = _module("torchvision.datasets.folder")
+    folder = sys.modules.get("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
     _refuse_code(dataset, folder.DatasetFolder, label)
     loaders = [folder.pil_loader]
-    if _module("torchvision").get_image_backend() == "PIL":
+    if sys.modules["torchvision"].get_image_backend() == "PIL":
         loaders.append(folder.default_loader)
     if dataset.loader not in loaders:
         raise refused(
@@ -101,7 +102,7 @@ def files(dataset: Any, rows: Rows, label: str | None) -> Source | None:
 
 
 def arrays(dataset: Any, rows: Rows, label: str | None) -> Source | None:
-    cifar = _module("torchvision.datasets.cifar")
+    cifar = sys.modules.get("torchvision.datasets.cifar")
     if cifar is None or not isinstance(dataset, cifar.CIFAR10):
         return None
     _refuse_code(dataset, cifar.CIFAR10, label)
@@ -125,7 +126,7 @@ def arrays(dataset: Any, rows: Rows, label: str | None) -> Source | None:
 
 def table(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     """Return a Dataset of Hugging Face. Its transform is a function of whole rows, which can't be looked into."""
-    tables = _module("datasets.arrow_dataset")
+    tables = sys.modules.get("datasets.arrow_dataset")
     if tables is None or type(dataset) is not tables.Dataset:
         return None
     if rows is not None:
@@ -211,11 +212,6 @@ def refused(text: str) -> ValueError:
     return ValueError(f"imgfeed: from_torch: {text}")
 
 
-def _module(name: str) -> Any:
-    """Return a module if the program has imported it: else no dataset is of it."""
-    return sys.modules.get(name)
-
-
 def _encoded(picture: Any, kind: str) -> bytes:
     file = io.BytesIO()
     picture.save(file, kind)
@@ -261,7 +257,7 @@ def _beside(dataset: Any, rows: Rows, pairs: Iterable[tuple[Any, Any]], classes:
 
 def with_targets(dataset: Any, rows: Rows, label: str | None) -> Source | None:
     """Return a dataset of torchvision for detection or segmentation. Raises ValueError for targets that imgfeed lacks."""
-    sets = _module("torchvision.datasets")
+    sets = sys.modules.get("torchvision.datasets")
     of = next((name for name in _SOURCES if sets is not None and isinstance(dataset, getattr(sets, name))), None)
     if of is None:
         return None
@@ -271,12 +267,12 @@ def with_targets(dataset: Any, rows: Rows, label: str | None) -> Source | None:
 
 def without_wrapper(dataset: Any) -> Any:
     """Return the dataset in wrap_dataset_for_transforms_v2. Raises ValueError for keys of targets that imgfeed lacks."""
-    wrappers = _module("torchvision.tv_tensors._dataset_wrapper")
+    wrappers = sys.modules.get("torchvision.tv_tensors._dataset_wrapper")
     if wrappers is None or not isinstance(dataset, wrappers.VisionDatasetTVTensorWrapper):
         return dataset
     keys, inner = dataset._target_keys or (), dataset._dataset
     for name, given in _KEYS.items():
-        if isinstance(inner, getattr(_module("torchvision.datasets"), name)):
+        if isinstance(inner, getattr(sys.modules.get("torchvision.datasets"), name)):
             others = ["all"] if keys == "all" else sorted({*keys} - given)
             if others:
                 raise refused(

@@ -169,9 +169,9 @@ def chosen(fetch: Fetch, columns: list[int], options: Options, epoch: int) -> Fe
     return following
 
 
-def rng_of(seed: int, epoch: int, index: int, repetition: int) -> np.random.Generator:
-    """Return the generator that chooses an element of each of a sample's fields, in the fields' order."""
-    return np.random.default_rng([seed & _MASK, epoch, index, repetition])
+def rng_of(seed: int, *key: int) -> np.random.Generator:
+    """Return a sample's generator by epoch, index and repetition, for its fields in their order; for ``map=`` also by view."""
+    return np.random.default_rng([seed & _MASK, *key])
 
 
 def one_of(value: Any, rng: np.random.Generator) -> Any:

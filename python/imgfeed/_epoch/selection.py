@@ -85,7 +85,7 @@ class Selection:
         end = self.positions(position.epoch)
         if selected is not None and selected.indices is not None and selected.of_rank:
             end = len(selected.indices) * world  # whatever the sampler's len() says
-        if self.batches(max(0, end - position.consumed), 0, world):
+        if self.batches(end - position.consumed, 0, world):
             return Position(position.epoch, position.consumed, order), selected
         if position.consumed:
             return self.begin(Position(position.epoch + 1, 0))
@@ -112,7 +112,8 @@ class Selection:
         return len(selected.indices)
 
     def batches(self, positions: int, rank: int, world: int) -> int:
-        """Return how many batches a rank gets of so many samples."""
+        """Return how many batches a rank gets of so many samples, none of fewer than 0."""
+        positions = max(0, positions)
         o, size = self.options, self.options.batch_size
         if o.buckets is not None:  # whole batches are dealt
             return rank_batches(positions // size, rank, world, o.policy, 1)
@@ -133,24 +134,18 @@ class Selection:
         """Return the position that many batches later; from the epoch's end on it is one of a later epoch."""
         o, world = self.options, self._service.rank_and_world[1]
         stride = o.batch_size * world
-
-        def batches_of(positions: int) -> int:
-            return self.batches(max(0, positions), 0, world)
-
         epoch = position.epoch
-        left = batches_of(self.positions(epoch) - position.consumed)
+        left = self.batches(self.positions(epoch) - position.consumed, 0, world)
         if batches < left:
             return Position(epoch, position.consumed + batches * stride, position.order)
         epoch, batches = epoch + 1, batches - left
         while batches:
-            left = batches_of(self.positions(epoch))
+            left = self.batches(self.positions(epoch), 0, world)
             if not left:
                 raise ValueError(f"imgfeed: skip: there are {batches} batches more to go, and epoch {epoch} has none")
-            whole = (
-                int(batches >= left) if callable(o.order) or callable(o.mixture) else batches // left
-            )  # epochs of equal length at once
-            if not whole:
+            if batches < left:
                 break
+            whole = 1 if callable(o.order) or callable(o.mixture) else batches // left  # epochs of equal length at once
             epoch, batches = epoch + whole, batches - whole * left
         return Position(epoch, batches * stride)
 

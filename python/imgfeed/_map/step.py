@@ -15,7 +15,6 @@ from .._server.sets import Array
 WANTED = {"map": "image, label, target, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
 TEXT_BYTES_MAX = 4092  # of a label
 TEXT = np.dtype(f"V{4 + TEXT_BYTES_MAX}")
-_MASK = (1 << 64) - 1
 _NUMBERS = "?bBhHiIlLqQefdFD"  # numpy's characters of the types that results may have
 
 
@@ -52,7 +51,7 @@ class Step:
         """
         image, label = ("images", "labels") if self.whole else ("image", "label")
         if "rng" in self.wanted:
-            of["rng"] = np.random.default_rng([self.options.order_seed & _MASK, *key, of["view"]])
+            of["rng"] = outputs.rng_of(self.options.order_seed, *key, of["view"])
         made = self.function(of[image]) if self.wanted == ("",) else self.function(**{name: of[name] for name in self.wanted})
         labels = of[label]
         if isinstance(made, tuple) and len(made) == 2:
