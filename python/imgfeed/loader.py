@@ -255,7 +255,6 @@ class DataLoader:
         self._step = step_of(options, followed=target_fields(self._service.served, options) is not None)
         check_lists(options.choose, self._service.served.fields)
         self._steps: Steps | None = None
-        self._form: Form | None = None  # of the last iteration
         served = self._service.served
         self._identity = {
             **{name: getattr(served, name) for name in ("split", "fingerprint", "encoding")},
@@ -267,7 +266,7 @@ class DataLoader:
         #: The data: length, ``classes``, ``class_to_idx`` and ``targets``.
         self.dataset = LoaderDataset(self._service)
         #: The order, for scripts that call ``loader.sampler.set_epoch``, and its batches.
-        self.sampler = Sampler(self._service, self._progress, self._selection)
+        self.sampler = Sampler(self._progress, self._selection)
         self.batch_sampler = BatchSampler(self.sampler)
 
     @property
@@ -316,7 +315,12 @@ class DataLoader:
         """Return an iteration that has begun at the mark; None if another thread has moved that meanwhile."""
         options = self._options
         position, selected = self._selection.begin(mark.start)
-        self._take(Form(options.transform_at(position.epoch), options.size_at(position.epoch), options.batch_size))
+        form = Form(options.transform_at(position.epoch), options.size_at(position.epoch), options.batch_size)
+        if self._step is not None and (self._steps is None or self._steps.form != form):
+            if self._steps is not None:
+                self._steps.close()
+            self._steps = Steps(self._step, options.map_workers, form, self._service)
+        self._service.take(form)
         source = BatchSource(self._service, position, selected, options, self._bad)
         fetch: Fetch = source
         if self._steps is not None:
@@ -327,16 +331,6 @@ class DataLoader:
         slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(position)
         begun = self._progress.begin(mark, position)
         return begun and EpochIterator(self._needs, source, begun, fetch, slots, remainder=remainder)
-
-    def _take(self, form: Form) -> None:
-        """Have the iteration that begins give batches of a form."""
-        options = self._options
-        if form != self._form and self._step is not None:
-            if self._steps is not None:
-                self._steps.close()
-            self._steps = Steps(self._step, options.map_workers, form.batch_size, self._service)
-        self._form = form
-        self._service.take(form)
 
     def set_transform(self, transform: Transform) -> None:
         """Change the transform of later iterations, not of a running one.

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterator
 
 from .._server.ranks import rank_batches, rank_samples
-from .._server.service import Service
 from .._server.sets import Array
 from .selection import Selection
 from .state import Progress
@@ -15,11 +14,8 @@ _PIECE = 1 << 16  # indices that become Python's at a time
 class Sampler:
     """The loader's order, under the names of torch's DistributedSampler, whoever makes it."""
 
-    def __init__(self, service: Service, progress: Progress, selection: Selection) -> None:
-        self._selection = selection
-        self._service = service
-        self._progress = progress
-        #: As the loader's.
+    def __init__(self, progress: Progress, selection: Selection) -> None:
+        self._progress, self._selection, self._service = progress, selection, selection.service
         options = selection.options
         self.shuffle, self.seed = options.shuffle, options.order_seed
         self.drop_last, self.buckets = options.drop_last, options.buckets

@@ -28,7 +28,7 @@ class Selection:
 
     def __init__(self, service: Service, options: Options) -> None:
         """Take the selection of options. The server checks it here, unless it is made anew for each epoch."""
-        self._service = service
+        self.service = service
         #: The loader's arguments, as they are now: its batch size may change.
         self.options = options
         self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
@@ -77,7 +77,7 @@ class Selection:
         """
         selected = self.of(position.epoch)
         order = selected.digest if selected is not None and self.anew else None
-        rank, world = self._service.rank_and_world
+        rank, world = self.service.rank_and_world
         if order is not None and self.options.sampler is not None:
             order = f"{rank}/{world} {order}"
         if position.consumed and position.order and order:
@@ -97,18 +97,18 @@ class Selection:
 
     def positions(self, epoch: int) -> int:
         """Return how many samples an epoch has, over all ranks; of buckets as many as its batches have room for."""
-        o, world = self.options, self._service.rank_and_world[1]
+        o, world = self.options, self.service.rank_and_world[1]
         if o.buckets is not None:
-            return self._service.session().positions
+            return self.service.session().positions
         if o.sampler is not None:
             return len(o.sampler) * world
         if self._number is not None:
             return self._number
         if o.mixture is not None:
-            return _length(self._mix(epoch), self._service.served.joined, longest=o.num_samples == "longest")
+            return _length(self._mix(epoch), self.service.served.joined, longest=o.num_samples == "longest")
         selected = self.of(epoch)
         if selected is None or selected.indices is None:
-            return self._service.served.samples
+            return self.service.served.samples
         return len(selected.indices)
 
     def batches(self, positions: int, rank: int, world: int) -> int:
@@ -124,7 +124,7 @@ class Selection:
 
         Accelerate keeps so many of the gathered batch's first samples, which is right if at most the very last one is repeated.
         """
-        o, world = self.options, self._service.rank_and_world[1]
+        o, world = self.options, self.service.rank_and_world[1]
         if o.drop_last or o.buckets is not None:
             return -1
         rest = (self.positions(position.epoch) - position.consumed) % (o.batch_size * world)
@@ -132,7 +132,7 @@ class Selection:
 
     def after(self, position: Position, batches: int = 0) -> Position:
         """Return the position that many batches later; from the epoch's end on it is one of a later epoch."""
-        o, world = self.options, self._service.rank_and_world[1]
+        o, world = self.options, self.service.rank_and_world[1]
         stride = o.batch_size * world
         epoch = position.epoch
         left = self.batches(self.positions(epoch) - position.consumed, 0, world)
@@ -168,7 +168,7 @@ class Selection:
         return self._made[1]
 
     def _mix(self, epoch: int) -> tuple[float, ...]:
-        given, joined = self.options.mixture, self._service.served.joined
+        given, joined = self.options.mixture, self.service.served.joined
         weights = tuple(float(w) for w in (given(epoch) if callable(given) else given))
         good = len(weights) == len(joined) and all(
             0 <= w < math.inf and (n or not w) for w, n in zip(weights, joined, strict=True)
@@ -204,16 +204,16 @@ class Selection:
         if subset is None or isinstance(subset, np.ndarray):
             return subset
         if isinstance(subset, Fraction):
-            return _fraction(subset, self._service.served.samples)
+            return _fraction(subset, self.service.served.samples)
         numbers = self._numbers("subset", subset)
         return np.flatnonzero(np.isin(self._labels("subset"), numbers))
 
     def _weights(self, weights: Any, listed: Array | None) -> Array:
         """Return the weight of each sample to choose from, float64."""
         if isinstance(weights, np.ndarray):
-            if len(weights) != self._service.served.samples:
+            if len(weights) != self.service.served.samples:
                 raise ValueError(
-                    f"imgfeed: weights holds {len(weights):,}, and the split has {self._service.served.samples:,} samples: "
+                    f"imgfeed: weights holds {len(weights):,}, and the split has {self.service.served.samples:,} samples: "
                     "want one for each sample of the split, or a dictionary with one for each class"
                 )
             return weights if listed is None else weights[_within(listed, len(weights))]
@@ -223,18 +223,18 @@ class Selection:
         if isinstance(weights, str):  # "balanced"
             counts = np.bincount(labels)
             return 1.0 / counts[labels]
-        of_class = np.full(self._service.served.classes, np.nan)
+        of_class = np.full(self.service.served.classes, np.nan)
         of_class[self._numbers("weights", weights)] = list(weights.values())
         without = np.unique(labels[np.isnan(of_class[labels])])
         if len(without):
-            names = self._service.ask(Session.classes)
+            names = self.service.ask(Session.classes)
             raise ValueError(
                 f"imgfeed: weights has none for {_some([names[label] for label in without])}, of which there are samples"
             )
         return of_class[labels]
 
     def _numbers(self, name: str, classes: Iterable[str]) -> list[int]:
-        numbers = {of: number for number, of in enumerate(self._service.ask(Session.classes))}
+        numbers = {of: number for number, of in enumerate(self.service.ask(Session.classes))}
         unknown = [of for of in classes if of not in numbers]
         if unknown:
             raise ValueError(
@@ -243,13 +243,13 @@ class Selection:
         return [numbers[of] for of in classes]
 
     def _labels(self, name: str) -> Array:
-        labels = self._service.ask(Session.labels)
+        labels = self.service.ask(Session.labels)
         if labels.size and labels.min() < 0:
-            here = self._service.served.partitions_here
-            if len(here) == self._service.served.partitions:
+            here = self.service.served.partitions_here
+            if len(here) == self.service.served.partitions:
                 raise ValueError(f"imgfeed: {name} goes by class labels, which not all images have: give {name} by sample")
             raise errors.MissingError(
-                f"imgfeed: {name} of classes takes every sample's label, and of {self._service.served.partitions} partitions "
+                f"imgfeed: {name} of classes takes every sample's label, and of {self.service.served.partitions} partitions "
                 f"only {len(here)} are here: give {name} by sample, or copy the others"
             )
         return labels

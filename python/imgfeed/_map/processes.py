@@ -26,7 +26,7 @@ from .._epoch import outputs
 from .._epoch.batchsource import BatchSource
 from .._server.client import Batch
 from .._server.ring import Arrays, Packed
-from .._server.service import Service
+from .._server.service import Form, Service
 from .._server.sets import Array
 from .step import TEXT, WANTED, Step
 from .worker import BUFFERS, LOOK, Order, Shared, Worker
@@ -54,9 +54,9 @@ class _Task(NamedTuple):
 class Steps:
     """The processes of a loader, which live from its first batch to its end, and their tasks."""
 
-    def __init__(self, step: Step, workers: int, batch_size: int, service: Service) -> None:
-        """Start nothing yet: the first batch says what processes look at."""
-        self._step, self._count, self._batch_size, self._service = step, workers, batch_size, service
+    def __init__(self, step: Step, workers: int, form: Form, service: Service) -> None:
+        """Start nothing yet: the first batch says what processes look at. form is that of all batches."""
+        self._step, self._count, self.form, self._service = step, workers, form, service
         self._queue: deque[_Task] = deque()  # in the order of the answers
         self._number = 0  # of the last task
         self._at: int | None = None  # the samples consumed before the queue's first batch, if the last call has ended well
@@ -198,7 +198,7 @@ class Steps:
         return batch
 
     def _start(self, first: Batch) -> None:
-        self._shared = shared = Shared(self._step, self._service, first, self._batch_size, self._count)
+        self._shared = shared = Shared(self._step, self._service, first, self.form.batch_size, self._count)
         self._answers = np.zeros(self._count, np.int64)  # the last task that each process has answered
         self._leases: list[Callable[[], _Lease | None]] = [lambda: None] * BUFFERS
         self._processes: list[Any] = []
