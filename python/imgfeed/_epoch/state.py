@@ -132,18 +132,14 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Position:
         "shuffle": "its order is another one",
         "selection": "its samples were chosen in another way (subset, weights, repeats, num_samples, order, sampler)",
     }
+    if state.get("encoding") == identity["encoding"] and state.get("content") and identity["content"]:
+        reasons["content"] = "its samples had other content"
     for name, reason in reasons.items():
         if state.get(name) != identity[name]:
             raise errors.StateError(
                 f"imgfeed: this state can't be resumed here: {reason} "
-                f"({name} is {state.get(name)!r}, this loader's is {identity[name]!r})"
+                f"({name} is {state.get(name)!r:.200}, this loader's is {identity[name]!r})"
             )
-    content, here = state.get("content"), identity["content"]
-    if state.get("encoding") == identity["encoding"] and content and here and content != here:
-        raise errors.StateError(
-            f"imgfeed: this state can't be resumed here: its samples had other content "
-            f"(content is {content!r:.80}, this loader's is {here!r})"
-        )
     order = state.get("order")
     if not isinstance(order, (str, type(None))):
         raise errors.StateError(f"imgfeed: state whose order is {order!r:.80}: want a name, or none")
