@@ -324,7 +324,7 @@ class DataLoader:
         source = BatchSource(self._service, position, selected, options, self._bad)
         fetch: Fetch = source
         if self._steps is not None:
-            fetch = self._steps.begin(source, with_index=options.with_index or bool(options.choose))
+            fetch = self._steps.begin(source)
         if options.choose:
             columns = [options.fields.index(name) for name in options.choose]
             fetch = chosen(fetch, columns, options, position.epoch)
@@ -440,7 +440,7 @@ def _output(options: arguments.Options) -> outputs.Output:
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")
-        return outputs.Output()
+        return outputs.Output(options)
     cuda, pin, device = outputs.torch().cuda, options.pin_memory, options.device
     on_cuda = device is not None and device.type == "cuda"
     if (on_cuda or pin) and not cuda.is_available():

@@ -37,7 +37,7 @@ class Records:
     def __init__(self, service: Service, epoch: int, batch: Batch, view: int) -> None:
         """Take a batch of an epoch, which has its indices and repetitions."""
         arrays = batch.arrays
-        if arrays.indices is None or arrays.repetitions is None:
+        if arrays.repetitions is None:
             raise errors.ProtocolError("imgfeed: the server's batches have no repetitions, by which records are asked for")
         self._service = service
         self._epoch = epoch

@@ -80,7 +80,6 @@ class BatchSource:
         self._bad = bad
         self._service = service
         self._selected = selected
-        self._with_index = options.with_index or options.keyed
         self._with_records = options.with_params == "records"
         self._losses = 0  # since the last batch
         self._lost_at = 0.0  # time of the first of them
@@ -132,8 +131,6 @@ class BatchSource:
             self._bad.note(batch, self.position.epoch, self.batches - batch.left - 1)
         if self._with_records:
             batch.arrays.params = records.of_batch(service, self.position.epoch, batch)
-        if not self._with_index:
-            batch.arrays.indices = None  # no tensor is made, and no copy, of what nobody gets
         return batch
 
     def stop(self) -> None:

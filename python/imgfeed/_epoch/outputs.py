@@ -30,9 +30,12 @@ _MASK = (1 << 64) - 1
 class Output:
     """Turns batches into the caller's values: images, labels, then fields, indices and params if asked for, as numpy arrays."""
 
+    def __init__(self, options: Options) -> None:
+        self._with_index = options.with_index
+
     def __call__(self, arrays: Arrays) -> Columns:
         """Return a batch as the caller gets it."""
-        return arrays.columns()
+        return arrays.columns(with_index=self._with_index)
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
         """Return what gives an epoch's batches. fetch gives them as they came; slots is 0 without shared memory."""
@@ -55,6 +58,7 @@ class TorchOutput(Output):
 
     def __init__(self, options: Options, *, pin: bool) -> None:
         """Take layout, normalize, dtype and finish; pin copies each batch into page-locked memory of torch."""
+        super().__init__(options)
         self._torch = torch()
         self._nhwc = options.layout == "NHWC"
         self._pin = pin
@@ -63,7 +67,7 @@ class TorchOutput(Output):
 
     def host(self, arrays: Arrays) -> Columns:
         """Return the batch as tensors in host memory, without a copy."""
-        images, *rest = (each(self._torch.from_numpy, column) for column in arrays.columns())
+        images, *rest = (each(self._torch.from_numpy, column) for column in Output.__call__(self, arrays))
         if isinstance(arrays.target, Dictionaries):
             rest[0] = as_tensors(self._torch, rest[0], arrays.target)
         if self._nhwc:
@@ -156,14 +160,12 @@ def chosen(fetch: Fetch, columns: list[int], options: Options, epoch: int) -> Fe
         if (batch := fetch(after)) is None:
             return None
         arrays = batch.arrays
-        assert arrays.indices is not None and arrays.repetitions is not None
+        assert arrays.repetitions is not None
         keys = zip(arrays.indices.tolist(), arrays.repetitions.tolist(), strict=True)
         rngs = [rng_of(options.order_seed, epoch, index, repetition) for index, repetition in keys]
         for column in columns:
             values = zip(arrays.fields[column].values(), rngs, strict=True)
             arrays.fields[column] = [one_of(value, rng) for value, rng in values]
-        if not options.with_index:
-            arrays.indices = None
         return batch
 
     return following

@@ -63,12 +63,12 @@ class Steps:
         self._owner = 0  # the process that started them
         self._lock = threading.RLock()  # held while a batch is made: threads that share an iteration take turns
 
-    def begin(self, source: BatchSource, *, with_index: bool) -> outputs.Fetch:
+    def begin(self, source: BatchSource) -> outputs.Fetch:
         """Return a function that gives an epoch's batches as the caller's function made them."""
         self._at = None
-        return lambda after: self._next(source, after, with_index=with_index)
+        return lambda after: self._next(source, after)
 
-    def _next(self, source: BatchSource, after: int, *, with_index: bool) -> Batch | None:
+    def _next(self, source: BatchSource, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, None after the last. See ``BatchSource``."""
         with self._lock:
             if self._owner != os.getpid():
@@ -80,7 +80,7 @@ class Steps:
             if not self._queue:
                 return None
             self._wait(self._queue[0].order.number, self._queue[0].workers, source.timeout)
-            batch = self._done(self._queue.popleft(), with_index=with_index)
+            batch = self._done(self._queue.popleft())
             self._at = batch.consumed
             return batch
 
@@ -184,7 +184,7 @@ class Steps:
             at += f", called with the image alone: it has no parameter named {WANTED[step.name]}"
         raise errors.MapError(f"imgfeed: {step.name}'s function failed{at}:\n{why}")
 
-    def _done(self, task: _Task, *, with_index: bool) -> Batch:
+    def _done(self, task: _Task) -> Batch:
         """Return a batch with its results: in the buffer, or in a copy if the next batch needs the buffer."""
         results, batch, count = self._shared.results, task.batch, task.order.samples
         assert results is not None
@@ -194,7 +194,6 @@ class Steps:
         batch.arrays.images, batch.arrays.labels = images if len(images) > 1 else images[0], labels
         if labels.dtype == TEXT:
             batch.arrays.target = Packed(labels.view(np.uint8).reshape(count, -1), "text")
-        batch.arrays.indices = batch.arrays.indices if with_index else None
         return batch
 
     def _start(self, first: Batch) -> None:

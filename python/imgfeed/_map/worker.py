@@ -94,7 +94,7 @@ class Shared:
             columns += [field.array if isinstance(field, Packed) else field for field in arrays.fields]
         if "params" in self.step.wanted:
             columns += arrays.params if isinstance(arrays.params, list) else [arrays.params]
-        assert arrays.indices is not None and arrays.repetitions is not None
+        assert arrays.repetitions is not None
         return [*columns, arrays.labels, arrays.indices, arrays.repetitions]
 
     def map(self, parts: list[Part], size: int) -> None:

@@ -155,16 +155,16 @@ class Arrays:
 
     images: Array | list[Array]
     labels: Array
-    indices: Array | None
+    indices: Array
     params: Any  # an array, a list of them, or records instead
     target: Array | Packed | Dictionaries | None  # instead of the labels
     fields: list[Any]  # an array or Packed each, or values that were made of them
     repetitions: Array | None = None
 
-    def columns(self) -> tuple[Array | list[Any], ...]:
-        """Return the columns present, as the caller gets them: values of any length as lists."""
+    def columns(self, *, with_index: bool = True) -> tuple[Array | list[Any], ...]:
+        """Return the columns that the caller gets: values of any length as lists."""
         labels = self.labels if self.target is None else _values(self.target)
-        more = (column for column in (self.indices, self.params) if column is not None)
+        more = (column for column in (self.indices if with_index else None, self.params) if column is not None)
         return (self.images, labels, *map(_values, self.fields), *more)
 
     def copy(self) -> "Arrays":
