@@ -19,53 +19,29 @@ import (
 
 func TestSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
+	var train []string
 	for i := range 4 {
-		name := fmt.Sprintf("imagenet1k-train-%04d.tar", i)
-		sourcetest.Write(t, filepath.Join(dir, name), webDatasetTar(t, fmt.Sprintf("k%d.cls", i), fmt.Sprint(i), fmt.Sprintf("k%d.jpg", i), jpegStart))
+		data := webDatasetTar(t, fmt.Sprintf("k%d.cls", i), fmt.Sprint(i), fmt.Sprintf("k%d.jpg", i), fmt.Sprint(jpegStart, "k", i))
+		train = append(train, sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("imagenet1k-train-%04d.tar", i)), data))
 	}
-	sourcetest.Write(t, filepath.Join(dir, "v/imagenet1k-validation-00.tar"), webDatasetTar(t, "v.cls", "1", "v.jpg", jpegStart))
-	sourcetest.Write(t, filepath.Join(dir, "other.txt"), nil)
-	train := func(from, to int) (paths []string) {
-		for i := from; i <= to; i++ {
-			paths = append(paths, filepath.Join(dir, fmt.Sprintf("imagenet1k-train-%04d.tar", i)))
-		}
-		return paths
-	}
-	splits, err := OpenAll(train(1, 3), dataset.Options{})
-	if err != nil || len(splits) != 1 {
-		t.Fatal(splits, err)
-	}
-	if got := mustItems(t, splits[0]); len(got) != 3 || got["k3"].label != 3 || splits[0].Output != filepath.Join(dir, "imagenet1k-train-shards") || splits[0].Name != "train" {
-		t.Errorf("%v to %s", got, splits[0].Output)
-	}
-	splits, err = OpenAll(append(train(0, 3), filepath.Join(dir, "v/imagenet1k-validation-00.tar")), dataset.Options{})
-	if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
-		t.Fatal(splits, err)
-	}
-	if got := mustItems(t, splits[1]); len(got) != 1 || splits[1].Output != dir+"-val-shards" {
-		t.Errorf("val %v to %s", got, splits[1].Output)
-	}
-	if got := mustItems(t, splits[0]); len(got) != 4 {
-		t.Errorf("train %v", got)
-	}
-	for _, tc := range []struct {
-		want  string
-		paths []string
-	}{
-		{"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given", []string{"imagenet1k-train-0002.tar", "imagenet1k-train-0003.tar", "imagenet1k-train-0004.tar"}},
-		{"several paths must be files", []string{"v", "imagenet1k-train-0001.tar"}},
-		{"of one dataset and of one format, and this is not", []string{"other.txt", "v/imagenet1k-validation-00.tar", "other.txt.gz"}},
+	val := sourcetest.Write(t, filepath.Join(dir, "v/imagenet1k-validation-00.tar"), webDatasetTar(t, "v.cls", "1", "v.jpg", jpegStart+"v"))
+	other := sourcetest.Write(t, filepath.Join(dir, "other.txt"), nil)
+	packed := sourcetest.Write(t, filepath.Join(dir, "other.txt.gz"), nil)
+	s := openSplits(t, 1, dataset.Options{}, train[1:]...)[0]
+	described(t, s, "3 tars of WebDataset", "train", filepath.Join(dir, "imagenet1k-train-shards"))
+	labelled(t, s, "k1=1 k2=2 k3=3", "0 1 2 3")
+	splits := openSplits(t, 2, dataset.Options{}, append(slices.Clone(train), val)...)
+	described(t, splits[0], "4 tars of WebDataset", "train", dir+"-train-shards")
+	described(t, splits[1], "1 tar of WebDataset", "val", dir+"-val-shards")
+	labelled(t, splits[0], "k0=0 k1=1 k2=2 k3=3", "0 1 2 3")
+	testenv.Equal(t, shown(t, splits[1]), "v=1", "labels of val")
+	for want, paths := range map[string][]string{
+		"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given": {train[2], train[3], filepath.Join(dir, "imagenet1k-train-0004.tar")},
+		"several paths must be files":                       {filepath.Join(dir, "v"), train[1]},
+		"of one dataset and of one format, and this is not": {other, val, packed},
+		"the path is empty":                                 {"x.tar", ""},
 	} {
-		for i := range tc.paths {
-			tc.paths[i] = filepath.Join(dir, tc.paths[i])
-		}
-		sourcetest.Write(t, filepath.Join(dir, "other.txt.gz"), nil)
-		if _, err := OpenAll(tc.paths, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%q: %v, want %s", tc.paths, err, tc.want)
-		}
-	}
-	if _, err := OpenAll([]string{"x.tar", ""}, dataset.Options{}); err == nil {
-		t.Error("an empty path among others passes")
+		testenv.Fails(OpenAll(paths, dataset.Options{}))(t, want)
 	}
 }
 
@@ -102,51 +78,27 @@ func TestTimmInfo(t *testing.T) {
 	second := tar("x-train-0001.tar", sample("d", 903, 1))
 	tar("x-validation-0000.tar", sample("e", 1, 9))
 	sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(timmInfo))
-	requireNotes := func(s *dataset.Split, want ...string) {
-		t.Helper()
-		notes := strings.Join(s.Notes(), "\n")
-		for _, w := range want {
-			if !strings.Contains(notes, w) {
-				t.Errorf("no %q in the notes:\n%s", w, notes)
-			}
-		}
-	}
-	splits, err := Open(dir, dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(splits, err)
-	}
-	want := map[string]item{"a": {label: 1, data: jpegStart + "a"}, "c": {label: 0, data: jpegStart + "c"}, "d": {label: 1, data: jpegStart + "d"}}
-	if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, want) {
-		t.Errorf("by the description's alt_label: %v, want %v", got, want)
-	}
-	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 sample is left out: a json.alt_label that is null or negative is not a class")
-	if got := mustItems(t, splits[1]); got["e"].label != 1 {
-		t.Errorf("val: %v", got)
-	}
-	requireNotes(splits[1], "_info.json says 2 samples, and here are 1")
-	if splits, err = Open(dir, dataset.Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
-		t.Errorf("by another key: %v", err)
-	}
-	if splits, err = OpenAll([]string{second}, dataset.Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
-		t.Errorf("one tar of two: %v", err)
-	}
-	requireNotes(splits[0], "there are 1 samples")
+	splits := openSplits(t, 2, dataset.Options{}, dir)
+	labelled(t, splits[0], "a=1 c=0 d=1", "0 1")
+	testenv.Contains(t, notes(splits[0]), "there are 4 samples, as _info.json says", "the labels are those of json.alt_label",
+		"1 sample is left out: a json.alt_label that is null or negative is not a class")
+	testenv.Equal(t, shown(t, splits[1]), "e=1", "labels of val")
+	testenv.Contains(t, notes(splits[1]), "_info.json says 2 samples, and here are 1")
+	splits = openSplits(t, 2, dataset.Options{Label: "json.label"}, dir)
+	testenv.Equal(t, shown(t, splits[0]), "a=900 b=901 c=902 d=903", "labels of another key")
+	s := open(t, second, dataset.Options{})
+	testenv.Equal(t, shown(t, s), "d=1", "labels of one tar of two")
+	testenv.Contains(t, notes(s), "there are 1 samples")
 	testenv.OK(t, os.Remove(first))
-	if _, err = Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
-		t.Errorf("a tar less: %v", err)
-	}
-	if _, err = Open(dir, dataset.Options{AllowTruncated: true}); err != nil {
-		t.Error(err)
-	}
+	testenv.Fails(Open(dir, dataset.Options{}))(t, "names 2 tars, of which 1 are not here (x-train-0000.tar)")
+	testenv.Must(Open(dir, dataset.Options{AllowTruncated: true}))(t)
 	tar("y-train-0000.tar", sample("x", 1, 1))
 	splits = testenv.Must(Open(dir, dataset.Options{}))(t)
 	mustItems(t, splits[0])
-	requireNotes(splits[0], "says nothing of these tars")
+	testenv.Contains(t, notes(splits[0]), "says nothing of these tars")
 	for bad, want := range map[string]string{`{"splits": 3}`: "cannot be read as timm's", `{"splits": {"train": {"filenames": ["a"]}}}`: "names 1 tars and the samples of 0"} {
 		sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(bad))
-		if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", bad, err)
-		}
+		testenv.Fails(Open(dir, dataset.Options{}))(t, want)
 	}
 }
 
@@ -154,15 +106,15 @@ func TestTimmInfo(t *testing.T) {
 func TestChooseASplit(t *testing.T) {
 	folders, tars := sourcetest.WriteTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
 	for _, split := range []string{"train", "val"} {
-		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, split+"1.jpg", jpegStart, split+"1.cls", "1", split+"2.jpg", jpegStart, split+"2.cls", "1"))
+		one, two := split+"1", split+"2"
+		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, one+".jpg", jpegStart+one, one+".cls", "1", two+".jpg", jpegStart+two, two+".cls", "1"))
 	}
 	for _, split := range []string{"train", "val"} {
-		if s := open(t, folders, dataset.Options{Split: split}); s.Name != split || s.Output != filepath.Join(folders, split+"-shards") || len(mustItems(t, s)) != 2 {
-			t.Errorf("%s: %s at %s", split, s.Name, s.Output)
-		}
-		if s := open(t, tars, dataset.Options{Split: split}); s.Name != split || mustItems(t, s)[split+"1"].label != 1 || len(mustItems(t, s)) != 2 {
-			t.Errorf("%s of tars: %s", split, s.Name)
-		}
+		s := open(t, folders, dataset.Options{Split: split})
+		described(t, s, "a folder of class folders", split, filepath.Join(folders, split+"-shards"))
+		testenv.Equal(t, len(mustItems(t, s)), 2, "%s: images", split)
+		s = open(t, tars, dataset.Options{Split: split})
+		testenv.Equal(t, s.Name+" "+shown(t, s), fmt.Sprintf("%s %[1]s1=1 %[1]s2=1", split), "tars")
 	}
 	testenv.Fails(Open(folders, dataset.Options{Split: "other"}))(t, `cannot both be called "other"`)
 }
@@ -208,23 +160,16 @@ func TestStandardInput(t *testing.T) {
 		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
 		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
 	} {
-		splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(data)})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		refuses(t, StandardInput, dataset.Options{Stdin: bytes.NewReader(data)}, want)
 	}
 	if _, err := OpenAll([]string{StandardInput}, dataset.Options{}); err == nil {
 		t.Error("no standard input at all passes")
 	}
 	t.Chdir(dir)
 	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
-	splits := testenv.Must(OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))}))(t)
-	if mustItems(t, splits[0]); splits[0].Classes()[0] != "0" {
-		t.Errorf("classes %q of a file that lies in the working directory by chance", splits[0].Classes())
-	}
+	s := open(t, StandardInput, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
+	mustItems(t, s)
+	testenv.Equal(t, s.Classes()[0], "0", "a class, beside a list that lies in the working directory by chance")
 }
 
 // smallReads gives a few bytes at a time, as pipes may.
@@ -250,23 +195,14 @@ func refusal(path string, opts dataset.Options) error {
 	return err
 }
 
-// TestRootOfATar reads the entry that Python's tarfile writes for the folder itself where it is added as "/".
-func TestRootOfATar(t *testing.T) {
-	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},
-		sourcetest.File{Name: "b/2.jpg", Data: []byte("B")})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), dataset.Options{}))
-	if want := map[string]item{"a/1.jpg": {data: "A"}, "b/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// TestBackslashes reads a zip with the names that .NET wrote on Windows.
-func TestBackslashes(t *testing.T) {
-	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), dataset.Options{}))
-	if want := map[string]item{"cat/1.jpg": {data: "A"}, "dog/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+// TestOddNames reads the entry that Python's tarfile writes for the folder itself where it is added as "/", and a zip with the names that .NET
+// wrote on Windows.
+func TestOddNames(t *testing.T) {
+	dir := t.TempDir()
+	data := webDatasetTar(t, "/", "", "./", "", "a/", "", "a/1.jpg", jpegStart+"a/1.jpg", "b/2.jpg", jpegStart+"b/2.jpg")
+	labelled(t, open(t, sourcetest.Write(t, filepath.Join(dir, "x.tar"), data), dataset.Options{}), "a/1.jpg=0 b/2.jpg=1", "a b")
+	data = zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte(jpegStart + "cat/1.jpg"), `G\dog\2.jpg`: []byte(jpegStart + "dog/2.jpg"), `G\dog\`: nil})
+	labelled(t, open(t, sourcetest.Write(t, filepath.Join(dir, "x.zip"), data), dataset.Options{}), "cat/1.jpg=0 dog/2.jpg=1", "cat dog")
 }
 
 // TestDamagedZips gives zips that are cut, changed or hostile.
@@ -289,38 +225,26 @@ func TestDamagedZips(t *testing.T) {
 		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "to unpack it, and build its folder:\n    unzip -q " + dir + "/tars.zip -d " + dir + "/tars-unpacked && imgshard build "},
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
-		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
-		if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
-		}
+		refuses(t, sourcetest.Write(t, filepath.Join(dir, name), tc.data), dataset.Options{}, tc.want, name)
 	}
 }
 
 // TestUnlabelledTestFolder takes test images that lie in no class folders, as --test says.
 func TestUnlabelledTestFolder(t *testing.T) {
-	for name, files := range map[string]map[string][]byte{
-		"flat":   paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/5.jpg", "test/6.jpg"),
-		"nested": paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/images/5.jpg", "test/images/6.jpg"),
-	} {
+	for _, below := range []string{"", "images/"} {
+		files := paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "test/"+below+"5.jpg", "test/"+below+"6.jpg")
 		dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "G"), files)
 		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-			splits, err := Open(path, dataset.Options{Test: true})
-			if err != nil || len(splits) != 3 {
-				t.Fatalf("%s: %v, %v", path, splits, err)
+			test := openSplits(t, 3, dataset.Options{Test: true}, path)[2]
+			test.ExpectClasses([]string{"a", "b"})
+			want := make(map[string]item)
+			for _, name := range []string{"5.jpg", "6.jpg"} {
+				want[below+name] = item{label: labelrule.NoLabel, data: jpegStart + "test/" + below + name}
 			}
-			splits[2].ExpectClasses([]string{"a", "b"})
-			got := mustItems(t, splits[2])
-			for key, it := range got {
-				if it.label != labelrule.NoLabel || it.reason != "" {
-					t.Errorf("%s: %s is %v", path, key, it)
-				}
-			}
-			if len(got) != 2 || splits[2].Name != "test" || len(splits[2].Classes()) != 2 || len(splits[2].Notes()) != 0 {
-				t.Errorf("%s: %s: %v of %q, notes %q", name, splits[2].Name, got, splits[2].Classes(), splits[2].Notes())
-			}
-			if splits, err = Open(path, dataset.Options{}); err != nil || len(splits) != 2 {
-				t.Errorf("%s without --test: %v, %v", path, splits, err)
-			}
+			holds(t, test, want)
+			testenv.Equal(t, test.Name+" "+strings.Join(test.Classes(), " "), "test a b", "%s: name and classes", path)
+			noted(t, test)
+			openSplits(t, 2, dataset.Options{}, path)
 		}
 	}
 }
