@@ -25,8 +25,8 @@ func paths(names ...string) map[string][]byte {
 	return files
 }
 
-// TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are what
-// it said.
+// TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are
+// what it said.
 func TestMistakenClasses(t *testing.T) {
 	known := wordnet.Wnids()
 	var most, extra []string
@@ -56,10 +56,9 @@ func TestMistakenClasses(t *testing.T) {
 		"another folder":  {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
 		"Kaggle's folder": {paths("Annotations/x/1.jpg", "Data/y/2.jpg", "ImageSets/z/3.jpg"), []string{"Annotations", "--force-classes"}},
 	} {
-		dir := t.TempDir()
-		roots := []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
+		roots := []string{sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, tc.files, "./", 7))}
 		if len(tc.files) < 100 { // to make many folders takes time
-			roots = append(roots, sourcetest.WriteTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, tc.files)))
+			roots = append(roots, forms(t, tc.files)...)
 		}
 		for _, root := range roots {
 			if name == "a folder between" && filepath.Ext(root) == ".zip" {
@@ -76,13 +75,9 @@ func TestMistakenClasses(t *testing.T) {
 				t.Errorf("%s, %s: there is no such folder: %v", name, filepath.Base(root), err)
 			}
 			for _, want := range tc.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("%s, %s: error %v, want %q", name, filepath.Base(root), err, want)
-				}
+				testenv.Says(t, name+", "+filepath.Base(root), err, want)
 			}
-			if _, err := items(open(t, root, dataset.Options{ForceClasses: true})); err != nil {
-				t.Errorf("%s, %s: insisted on: %v", name, filepath.Base(root), err)
-			}
+			mustItems(t, open(t, root, dataset.Options{ForceClasses: true}))
 		}
 	}
 }
@@ -93,21 +88,16 @@ func TestConfigurations(t *testing.T) {
 		"default": paths("default/train/0000.parquet", "default/validation/0000.parquet"),
 		"de":      paths("en/0000.parquet", "de/0000.parquet"),
 	} {
-		dir := sourcetest.WriteTree(t, t.TempDir(), files)
-		for _, path := range []string{dir, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
+		for _, path := range forms(t, files)[:2] {
 			want := name + " holds parquet files and no images, as a configuration at Hugging Face does"
-			if name == "default" && path == dir { // which holds splits, and is opened
+			if name == "default" && filepath.Ext(path) == "" { // which holds splits, and is opened
 				want = "default/train/0000.parquet: does not end as parquet files do"
 			}
-			if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", path, err, want)
-			}
+			refuses(t, path, dataset.Options{}, want)
 		}
 	}
-	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), dataset.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "parquet in a zip is not read\n  to unpack it") {
-		t.Errorf("a zip: %v", err)
-	}
+	zip := forms(t, paths("train/0000.parquet", "validation/0000.parquet"))[2]
+	refuses(t, zip, dataset.Options{}, "parquet in a zip is not read\n  to unpack it")
 }
 
 // TestFolderWithoutImages finds folders among the classes that hold files and no image, by content where no name tells it.
@@ -123,27 +113,21 @@ func TestFolderWithoutImages(t *testing.T) {
 	} {
 		files := paths("cat/1.jpg", "dog/2.jpg")
 		files[tc.file] = []byte(tc.content)
-		dir := t.TempDir()
-		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)),
-			sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
-			err := refusal(path, dataset.Options{})
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s, %s: %v, want %q", name, filepath.Base(path), err, tc.want)
-			}
+		for _, path := range forms(t, files) {
+			testenv.Says(t, name+", "+filepath.Base(path), refusal(path, dataset.Options{}), tc.want)
 			s := open(t, path, dataset.Options{ForceClasses: true})
-			if got := mustItems(t, s); got[tc.file].data != tc.content || len(s.Classes()) != 3 {
-				t.Errorf("%s, %s: insisted on: %v of the classes %q", name, filepath.Base(path), got, s.Classes())
-			}
+			testenv.Equal(t, mustItems(t, s)[tc.file].data, tc.content, "%s, %s: insisted on", name, filepath.Base(path))
+			testenv.Equal(t, len(s.Classes()), 3, "%s, %s: insisted on: classes", name, filepath.Base(path))
 		}
 	}
 }
 
 // TestImagesAboveTheLevel does not leave out images by a level of classes that is too deep for them.
 func TestImagesAboveTheLevel(t *testing.T) {
-	files := paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg")
-	dir := sourcetest.WriteTree(t, t.TempDir(), files)
+	dir := forms(t, paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg"))[0]
 	for level, want := range map[int]string{0: "a holds no image itself", 2: "apt holds no image itself", 3: "2 images lie above the folders of level 3"} {
-		if err := refusal(dir, dataset.Options{ClassesFrom: level}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--classes-from") {
+		err := refusal(dir, dataset.Options{ClassesFrom: level})
+		if testenv.Says(t, level, err, want); strings.Contains(fmt.Sprint(err), "--classes-from") {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
@@ -177,35 +161,26 @@ func TestFilesBeforeImages(t *testing.T) {
 
 // TestSplitsAboveClasses takes deeper folders for classes: training and test images do not become one set.
 func TestSplitsAboveClasses(t *testing.T) {
-	files := paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")
-	dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "G"), files)
-	for _, path := range []string{dir, sourcetest.Write(t, dir+".tar", sourcetest.TarOfTree(t, files, "", 3)), sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-		if err := refusal(path, dataset.Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
-			t.Errorf("%s: %v", path, err)
-		}
-		if got := mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
-			t.Errorf("%s, insisted on: %v", path, got)
-		}
+	for _, path := range forms(t, paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")) {
+		refuses(t, path, dataset.Options{ClassesFrom: 2}, "the folders above the classes look like splits (test_set, training_set)")
+		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true}))), 4, "%s, insisted on: images", path)
 	}
 }
 
 // TestRightClassesAreNoMistake lays out what looks odd and is right.
 func TestRightClassesAreNoMistake(t *testing.T) {
-	for name, tc := range map[string]struct {
-		files   map[string][]byte
-		classes []string
+	for _, tc := range []struct {
+		files           map[string][]byte
+		labels, classes string
 	}{
-		"Tiny ImageNet":     {paths("n01443537/images/a.JPEG", "n01443537/boxes.txt", "n01629819/images/b.JPEG"), []string{"n01443537", "n01629819"}},
-		"deep beside flat":  {paths("cat/1.jpg", "cat/more/2.jpg", "cat/most/3.jpg", "dog/4.jpg"), []string{"cat", "dog"}},
-		"the vehicle":       {paths("bus/1.jpg", "car/2.jpg", "train/3.jpg"), []string{"bus", "car", "train"}},
-		"a few of ImageNet": {paths("n01440764/1.jpg", "n02102040/2.jpg"), []string{"n01440764", "n02102040"}},
+		{paths("n01443537/images/a.JPEG", "n01443537/boxes.txt", "n01629819/images/b.JPEG"), // Tiny ImageNet
+			"n01443537/boxes.txt=0 n01443537/images/a.JPEG=0 n01629819/images/b.JPEG=1", "n01443537 n01629819"},
+		{paths("cat/1.jpg", "cat/more/2.jpg", "cat/most/3.jpg", "dog/4.jpg"), "cat/1.jpg=0 cat/more/2.jpg=0 cat/most/3.jpg=0 dog/4.jpg=1", "cat dog"},
+		{paths("bus/1.jpg", "car/2.jpg", "train/3.jpg"), "bus/1.jpg=0 car/2.jpg=1 train/3.jpg=2", "bus car train"},  // the vehicle
+		{paths("n01440764/1.jpg", "n02102040/2.jpg"), "n01440764/1.jpg=0 n02102040/2.jpg=1", "n01440764 n02102040"}, // a few of ImageNet
 	} {
-		dir := t.TempDir()
-		for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
-			s := open(t, root, dataset.Options{})
-			if got := mustItems(t, s); len(got) != len(tc.files) || !slices.Equal(s.Classes(), tc.classes) {
-				t.Errorf("%s: items %v, classes %q", name, got, s.Classes())
-			}
+		for _, root := range forms(t, tc.files) {
+			labelled(t, open(t, root, dataset.Options{}), tc.labels, tc.classes)
 		}
 	}
 }
@@ -214,16 +189,10 @@ func TestRightClassesAreNoMistake(t *testing.T) {
 func TestClassesFrom(t *testing.T) {
 	files := paths("a/cat/1.jpg", "a/dog/2.jpg", "b/cat/3.jpg", "b/cat/deep/4.jpg")
 	files["a/README"] = []byte("beside")
-	dir := t.TempDir()
-	for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
+	for _, root := range forms(t, files)[:2] {
 		s := open(t, root, dataset.Options{ClassesFrom: 2})
-		got := mustItems(t, s)
-		if len(got) != 4 || !slices.Equal(s.Classes(), []string{"cat", "dog"}) || got["a/dog/2.jpg"].label != 1 || got["b/cat/deep/4.jpg"].label != 0 {
-			t.Errorf("%s: items %v, classes %q", root, got, s.Classes())
-		}
-		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "a/README") {
-			t.Errorf("notes %q", s.Notes())
-		}
+		labelled(t, s, "a/cat/1.jpg=0 a/dog/2.jpg=1 b/cat/3.jpg=0 b/cat/deep/4.jpg=0", "cat dog")
+		noted(t, s, "a/README")
 	}
 }
 
@@ -233,27 +202,22 @@ func TestNumberedClasses(t *testing.T) {
 	for i := range 12 {
 		names = append(names, fmt.Sprintf("%d/x.jpeg", i))
 	}
-	dir := t.TempDir()
-	for _, root := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
+	for _, root := range forms(t, paths(names...)) {
 		s := open(t, root, dataset.Options{})
 		got := mustItems(t, s)
-		for i := range 12 {
-			if key := names[i]; got[key].label != int32(i) {
-				t.Errorf("%s has the label %d", key, got[key].label)
-			}
+		for i, key := range names {
+			testenv.Equal(t, got[key].label, int32(i), "label of %s", key)
 		}
-		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; to take the order of ImageFolder, add --class-order string") {
-			t.Errorf("notes %q", notes)
-		}
+		noted(t, s, "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; to take the order of ImageFolder, add --class-order string")
 		s = open(t, root, dataset.Options{ClassOrder: dataset.ClassOrderString})
-		if got := mustItems(t, s); got["2/x.jpeg"].label != 4 || got["10/x.jpeg"].label != 2 || len(s.Notes()) != 1 {
-			t.Errorf("as strings: %v, notes %q", got, s.Notes())
-		}
+		got = mustItems(t, s)
+		testenv.Equal(t, got["2/x.jpeg"].label, 4, "label as a string")
+		testenv.Equal(t, got["10/x.jpeg"].label, 2, "label as a string")
+		noted(t, s, "")
 	}
-	padded := open(t, sourcetest.WriteTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), dataset.Options{})
-	if mustItems(t, padded); len(padded.Notes()) != 0 {
-		t.Errorf("notes on numbers that sort alike: %q", padded.Notes())
-	}
+	padded := open(t, forms(t, paths("00/x", "01/x", "10/x"))[0], dataset.Options{})
+	mustItems(t, padded)
+	noted(t, padded) // they sort alike
 }
 
 // TestImageFolder compares labels with torchvision's, of trees that it and this read alike.
@@ -283,13 +247,10 @@ func TestImageFolder(t *testing.T) {
 	for i, want := range all {
 		s := open(t, args[4+i], trees[i].opts)
 		got := mustItems(t, s)
-		if len(got) != len(want) {
-			t.Errorf("%v: %d items, torchvision has %d", want, len(got), len(want))
-		}
+		testenv.Equal(t, len(got), len(want), "%v: number of items", want)
 		for key, w := range want {
-			if label := got[key].label; float64(label) != w[0] || s.Classes()[label] != w[1] {
-				t.Errorf("%s has the label %d, %s; torchvision's is %v", key, label, s.Classes()[label], w)
-			}
+			label := got[key].label
+			testenv.Equal(t, [2]any{float64(label), s.Classes()[label]}, w, "%s: label and class", key)
 		}
 	}
 }

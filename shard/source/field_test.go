@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -26,8 +25,7 @@ import (
 func asked(t testing.TB, flags ...string) (fields []dataset.Field) {
 	t.Helper()
 	for _, text := range flags {
-		f := testenv.Must(dataset.ParseField(text))(t)
-		fields = append(fields, f)
+		fields = append(fields, testenv.Must(dataset.ParseField(text))(t))
 	}
 	return fields
 }
@@ -91,14 +89,16 @@ func shownValue(f shard.Field, v []byte) any {
 	return numbers
 }
 
-// written are the values that Python wrote, by row.
-func written(t *testing.T, dir string) map[string]map[string]any {
+// fieldsRefused checks that reading fields of a source fails with an error that has each of some texts.
+func fieldsRefused(t *testing.T, path string, opts dataset.Options, texts ...string) {
 	t.Helper()
-	python := testenv.PythonWith(t, "pyarrow")
-	out := testenv.Must(exec.Command(python, "testdata/fields.py", dir).Output())(t)
-	var said map[string]map[string]any
-	testenv.OK(t, json.Unmarshal(out, &said))
-	return said
+	splits, err := Open(path, opts)
+	if err == nil {
+		_, err = fieldsOf(splits[0])
+	}
+	for _, text := range texts {
+		testenv.Says(t, opts.Fields, err, text)
+	}
 }
 
 // picked are the values of some fields, as fieldsOf gives them: multi-hot and truth as numbers.
@@ -131,7 +131,8 @@ func picked(row map[string]any, names ...string) map[string]any {
 // TestFieldsOfPython compares the fields of parquet files and lists with what Python wrote.
 func TestFieldsOfPython(t *testing.T) {
 	dir := t.TempDir()
-	said := written(t, dir)
+	var said map[string]map[string]any // the values that Python wrote, by row
+	fromPython(t, "pyarrow", "fields.py", &said, dir)
 	for name, tc := range map[string]struct {
 		fields []string
 		names  []string
@@ -142,15 +143,12 @@ func TestFieldsOfPython(t *testing.T) {
 		"list.csv":       {[]string{"score=score:float32", "caption=caption", "tags=5:multihot[20]", "age=age:int64"}, []string{"score", "caption", "tags", "age"}},
 		"list.jsonl":     {[]string{"score=json.score:float32", "caption=caption:text", "tags=tags:multihot[20]", "meta=meta", "box=box:float32[4]"}, []string{"score", "caption", "tags", "meta", "box"}},
 	} {
-		s := open(t, filepath.Join(dir, name), dataset.Options{Fields: asked(t, tc.fields...)})
-		got, err := fieldsOf(s)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+		got := testenv.Must(fieldsOf(open(t, filepath.Join(dir, name), dataset.Options{Fields: asked(t, tc.fields...)})))(t)
+		want := 6
+		if path.Ext(name) == ".parquet" {
+			want = len(said)
 		}
-		if want := 6; len(got) != want && path.Ext(name) != ".parquet" || path.Ext(name) == ".parquet" && len(got) != len(said) {
-			t.Errorf("%s: %d samples", name, len(got))
-		}
+		testenv.Equal(t, len(got), want, "%s: number of samples", name)
 		for key, values := range got {
 			row := strings.TrimSuffix(path.Base(key), ".jpg")
 			if want := picked(said[fmt.Sprintf("%05s", row)], tc.names...); !reflect.DeepEqual(values, want) {
@@ -169,13 +167,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=words:text":        "has lists, and text is wanted",
 		"x=caption:json":      "is not JSON",
 	} {
-		splits, err := Open(filepath.Join(dir, "one.parquet"), dataset.Options{Fields: asked(t, flag)})
-		if err == nil {
-			_, err = fieldsOf(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `one.parquet`) || !strings.Contains(err.Error(), `field "x"`) {
-			t.Errorf("%s: %v, want %q", flag, err, want)
-		}
+		fieldsRefused(t, filepath.Join(dir, "one.parquet"), dataset.Options{Fields: asked(t, flag)}, want, `one.parquet`, `field "x"`)
 	}
 }
 
@@ -189,79 +181,58 @@ func fieldTar(t testing.TB, meta string) string {
 func TestFieldsOfWebDataset(t *testing.T) {
 	file := fieldTar(t, `{"label": 0, "score": -2, "tags": [], "deep": {"er": "y"}}`)
 	s := open(t, file, dataset.Options{Label: "json.label", Fields: asked(t, "score=json.score:float32", "tags=json.tags:multihot[3]", "caption=txt", "mask=mask.png:bytes", "er=json.deep.er:text")})
-	got, err := fieldsOf(s)
 	want := map[string]map[string]any{
 		"a": {"score": 0.5, "tags": []any{1.0, 0.0, 1.0}, "caption": "one", "mask": "PNG", "er": "x"},
 		"b": {"score": -2.0, "tags": []any{0.0, 0.0, 0.0}, "caption": "two", "mask": "", "er": "y"},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v; want %v", got, err, want)
+	if got := testenv.Must(fieldsOf(s))(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
-	if label := mustItems(t, s)["a"].label; label != 1 {
-		t.Errorf("label %d", label)
-	}
+	testenv.Equal(t, mustItems(t, s)["a"].label, 1, "label")
 }
 
 func TestFieldsThatAreNotThere(t *testing.T) {
-	for name, tc := range map[string]struct{ meta, flag, want string }{
-		"no key":             {`{"label": 0}`, "x=json.score:float32", "no key score"},
-		"null":               {`{"label": 0, "score": null}`, "x=json.score:float32", `"null" is not a number, and float32 is wanted`},
-		"a text":             {`{"label": 0, "score": "5"}`, "x=json.score:float32", `is not a number, and float32 is wanted`},
-		"a fraction":         {`{"label": 0, "score": 1}`, "x=json.score:int64", "0.5 is not a whole number"},
-		"a number":           {`{"label": 0, "score": 1}`, "x=json.score:text", "is 0.5, and text is wanted"},
-		"no list":            {`{"label": 0, "tags": 7}`, "x=json.tags:multihot[9]", "is 7, and multihot[9] is wanted"},
-		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
-		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the position 9 is not from 0 to 8"},
-		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
-		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not exact in float32"},
-		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
-		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is not a number`},
-		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},
+	for _, tc := range []struct{ meta, flag, want string }{
+		{`{"label": 0}`, "x=json.score:float32", "no key score"},
+		{`{"label": 0, "score": null}`, "x=json.score:float32", `"null" is not a number, and float32 is wanted`},
+		{`{"label": 0, "score": "5"}`, "x=json.score:float32", `is not a number, and float32 is wanted`},
+		{`{"label": 0, "score": 1}`, "x=json.score:int64", "0.5 is not a whole number"},
+		{`{"label": 0, "score": 1}`, "x=json.score:text", "is 0.5, and text is wanted"},
+		{`{"label": 0, "tags": 7}`, "x=json.tags:multihot[9]", "is 7, and multihot[9] is wanted"},
+		{`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
+		{`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the position 9 is not from 0 to 8"},
+		{`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
+		{`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not exact in float32"},
+		{`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
+		{`{"label": 0}`, "x=txt:int64", `"one" is not a number`},
+		{`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"}, // the type is wanted
 	} {
-		file := fieldTar(t, tc.meta)
-		splits, err := Open(file, dataset.Options{Label: "json.label", Fields: asked(t, tc.flag)})
-		if err == nil {
-			_, err = fieldsOf(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), `field "x"`) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
-		}
+		fieldsRefused(t, fieldTar(t, tc.meta), dataset.Options{Label: "json.label", Fields: asked(t, tc.flag)}, tc.want, `field "x"`)
 	}
-	for name, flag := range map[string]string{"x-train-0.tar": "x=txt", "cifar": "x=txt"} {
-		dir := t.TempDir()
-		file := sourcetest.Write(t, filepath.Join(dir, name), sourcetest.TarOfTree(t, tree(), "train/", 1))
-		if _, err := Open(file, dataset.Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "which has no fields") {
-			t.Errorf("%s: %v", name, err)
-		}
+	for _, name := range []string{"x-train-0.tar", "cifar"} {
+		file := sourcetest.Write(t, filepath.Join(t.TempDir(), name), sourcetest.TarOfTree(t, tree(), "train/", 1))
+		testenv.Fails(Open(file, dataset.Options{Fields: asked(t, "x=txt")}))(t, "which has no fields")
 	}
 }
 
 func TestFieldsOfLists(t *testing.T) {
-	for name, tc := range map[string]struct{ file, text, flag, want string }{
-		"no such column": {"x.csv", "path,label\na.jpg,1\n", "x=color", `no column "color" among the 2 (path, label)`},
-		"by number":      {"x.csv", "path,label,x\na.jpg,1,7\n", "x=4", `no column "4"`},
-		"no value":       {"x.csv", "path,label,age\na.jpg,1,3\nsub/b.jpg,1,\n", "x=age:int64", `line 3: field "x": has no value`},
-		"no number":      {"x.csv", "path,label,age\na.jpg,1,old\n", "x=age:int64", `line 2: field "x": "old" is not a number`},
-		"no key":         {"x.jsonl", `{"path": "a.jpg", "label": 1}`, "x=age", `line 1: field "x": the JSON has no key age`},
-		"two for one":    {"x.csv", "path,label,age\na.jpg,1,3 4\n", "x=age:int64", `"3 4" is not a number`},
+	for _, tc := range []struct{ file, text, flag, want string }{
+		{"x.csv", "path,label\na.jpg,1\n", "x=color", `no column "color" among the 2 (path, label)`},
+		{"x.csv", "path,label,x\na.jpg,1,7\n", "x=4", `no column "4"`},
+		{"x.csv", "path,label,age\na.jpg,1,3\nsub/b.jpg,1,\n", "x=age:int64", `line 3: field "x": has no value`},
+		{"x.csv", "path,label,age\na.jpg,1,old\n", "x=age:int64", `line 2: field "x": "old" is not a number`},
+		{"x.jsonl", `{"path": "a.jpg", "label": 1}`, "x=age", `line 1: field "x": the JSON has no key age`},
+		{"x.csv", "path,label,age\na.jpg,1,3 4\n", "x=age:int64", `"3 4" is not a number`}, // two for one
 	} {
-		splits, err := Open(listOf(t, tc.file, tc.text), dataset.Options{Fields: asked(t, tc.flag)})
-		if err == nil {
-			_, err = fieldsOf(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.file) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
-		}
+		fieldsRefused(t, listOf(t, tc.file, tc.text), dataset.Options{Fields: asked(t, tc.flag)}, tc.want, tc.file)
 	}
 	// A column that is a field is not taken for the labels.
 	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), dataset.Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
-	got, err := fieldsOf(s)
-	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; err != nil || !reflect.DeepEqual(got["c.jpg"], want) {
-		t.Errorf("%v, %v", got, err)
+	got := testenv.Must(fieldsOf(s))(t)
+	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; !reflect.DeepEqual(got["c.jpg"], want) {
+		t.Errorf("%v, want %v", got, want)
 	}
-	if label := mustItems(t, s)["a.jpg"].label; label != 1 {
-		t.Errorf("label %d", label)
-	}
+	labelled(t, s, "a.jpg=1 c.jpg=0", "0 1")
 }
 
 func TestParseField(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,12 +17,9 @@ import (
 
 // Objects in parquet files have two layouts, and one result.
 func TestParquetObjects(t *testing.T) {
-	python := testenv.PythonWith(t, "pyarrow")
 	dir := t.TempDir()
 	photo := sourcetest.Write(t, filepath.Join(dir, "a.jpg"), jpegOf(t, 60, 40))
-	if out, err := exec.Command(python, "testdata/objects.py", dir, photo).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	fromPython(t, "pyarrow", "objects.py", nil, dir, photo)
 	names := sourcetest.Write(t, filepath.Join(dir, "names.txt"), []byte("cat\ndog\n"))
 	const key = "train-00000-of-00001/0000"
 	want := map[string]string{
@@ -32,27 +27,17 @@ func TestParquetObjects(t *testing.T) {
 		key + "1":       `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
 	}
 	for name, o := range map[string]dataset.Options{"lists": {}, "structs": {}, "named": {Classes: names}} {
-		got, splits, err := targetsOf(t, filepath.Join(dir, name), o)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		same(t, got["train"], want)
-		if f := splits[0].Fields()[0]; !slices.Equal(f.Classes, []string{"cat", "dog"}) {
-			t.Errorf("%s: %v", name, f)
-		}
-		if label := mustItems(t, open(t, filepath.Join(dir, name), o))[key+"1"].label; label != -1 {
-			t.Error(label)
-		}
+		got, splits := mustTargets(t, 1, filepath.Join(dir, name), o)
+		same(t, name, got["train"], want)
+		namesObjects(t, splits[0], "cat dog")
+		testenv.Equal(t, mustItems(t, open(t, filepath.Join(dir, name), o))[key+"1"].label, -1, "%s: label", name)
 	}
-	o := dataset.Options{Targets: dataset.TargetOptions{BoxFormat: "xyxy", DropEmpty: true}}
-	got, _, err := targetsOf(t, filepath.Join(dir, "lists"), o)
-	if err != nil || len(got["train"]) != 1 || !strings.Contains(got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`) {
-		t.Error(got, err)
-	}
+	got, _ := mustTargets(t, 1, filepath.Join(dir, "lists"), dataset.Options{Targets: dataset.TargetOptions{BoxFormat: "xyxy", DropEmpty: true}})
+	testenv.Equal(t, len(got["train"]), 1, "images without the empty ones")
+	testenv.Contains(t, got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`)
 	refused(t, filepath.Join(dir, "named"), dataset.Options{}, "--classes FILE")
-	if got, _, err := targetsOf(t, filepath.Join(dir, "lists"), dataset.Options{NoLabels: true}); err != nil || got["train"][key+"1"] != "" {
-		t.Error(got, err)
-	}
+	got, _ = mustTargets(t, 1, filepath.Join(dir, "lists"), dataset.Options{NoLabels: true})
+	testenv.Equal(t, got["train"][key+"1"], "", "without labels")
 }
 
 // Hugging Face's imagefolder has objects in the lines of metadata.jsonl.
@@ -67,17 +52,12 @@ func TestListObjects(t *testing.T) {
 		`{"file_name": "b.jpg", "objects": []}
 		{"file_name": "a.jpg", "objects": [{"bbox": [1, 2, 3, 4], "category": "dog", "area": 12}, {"bbox": [5, 6, 7, 8.5], "category": "cat", "area": 9}]}`,
 	} {
-		got, splits, err := targetsOf(t, tree(lines), dataset.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, got["train"], map[string]string{
+		got, splits := mustTargets(t, 1, tree(lines), dataset.Options{})
+		same(t, lines, got["train"], map[string]string{
 			"a.jpg": `objects {"area":[12,9],"boxes":[[1,2,4,6],[5,6,12,14.5]],"iscrowd":[0,0],"labels":[1,0]}`,
 			"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]}`,
 		})
-		if classes := splits[0].Fields()[0].Classes; !slices.Equal(classes, []string{"cat", "dog"}) {
-			t.Error(classes)
-		}
+		namesObjects(t, splits[0], "cat dog")
 	}
 	for bad, want := range map[string]string{
 		`{"bbox": [[1, 2, 3]], "category": [0]}`:       "line 1: a box of 3 numbers",
@@ -90,48 +70,39 @@ func TestListObjects(t *testing.T) {
 		`{"bbox": [[1,2,3,4]], "category": [0], "area": []}`:     "",
 		`{"bbox": [[1,2,3,4]], "category": [0], "area": [1, 2]}`: "2 areas",
 	} {
-		path := tree(`{"file_name": "a.jpg", "objects": ` + bad + `}`)
-		if want != "" {
-			refused(t, path, dataset.Options{}, want)
-		} else if _, _, err := targetsOf(t, path, dataset.Options{}); err != nil {
-			t.Error(err)
-		}
+		_, _, err := targetsOf(t, tree(`{"file_name": "a.jpg", "objects": `+bad+`}`), dataset.Options{})
+		testenv.Says(t, bad, err, want)
 	}
 }
 
 // WebDataset's samples have masks beside images, or boxes in JSON, with class labels or without.
 func TestWebDatasetTargets(t *testing.T) {
 	small, photo := jpegOf(t, 3, 2), jpegOf(t, 60, 40)
-	boxes := []byte(`{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}], "caption": "x"}`)
-	tar := func(files ...sourcetest.File) string {
-		return sourcetest.Write(t, filepath.Join(t.TempDir(), "train-000000.tar"), sourcetest.Tar(t, files...))
+	tar := func(members ...string) string {
+		return sourcetest.Write(t, filepath.Join(t.TempDir(), "train-000000.tar"), webDatasetTar(t, members...))
 	}
-	file := func(name string, data []byte) sourcetest.File { return sourcetest.File{Name: name, Data: data} }
-	masks := tar(file("a.jpg", small), file("a.mask.png", maskOf(t, 3, 2)), file("b.jpg", small), file("b.mask.png", maskOf(t, 2, 2)), file("c.jpg", small))
-	labelled := tar(file("a.cls", []byte("1")), file("a.jpg", small), file("a.seg.png", maskOf(t, 3, 2)))
-	json := tar(file("a.jpg", photo), file("a.json", boxes), file("b.jpg", photo), file("b.json", []byte(`{"bbox": [], "category": []}`)))
+	image, large, mask := string(small), string(photo), string(maskOf(t, 3, 2))
+	masks := tar("a.jpg", image, "a.mask.png", mask, "b.jpg", image, "b.mask.png", string(maskOf(t, 2, 2)), "c.jpg", image)
+	labelled := tar("a.cls", "1", "a.jpg", image, "a.seg.png", mask)
+	json := tar("a.jpg", large, "a.json", `{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}], "caption": "x"}`, "b.jpg", large, "b.json", `{"bbox": [], "category": []}`)
+	masked := map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}
 	for _, c := range []struct {
 		path string
-		o    dataset.Options
+		o    dataset.TargetOptions
 		want map[string]string
 	}{
-		{masks, dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
-		{filepath.Dir(masks), dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
-		{labelled, dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]"}},
-		{json, dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeObjects}}, map[string]string{
+		{masks, dataset.TargetOptions{}, masked},
+		{filepath.Dir(masks), dataset.TargetOptions{}, masked},
+		{labelled, dataset.TargetOptions{}, map[string]string{"a": "mask [0 1 2 3 4 5]"}},
+		{json, dataset.TargetOptions{Take: dataset.TakeObjects}, map[string]string{
 			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`, "b": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]}`}},
-		{json, dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeObjects, DropEmpty: true}}, map[string]string{
+		{json, dataset.TargetOptions{Take: dataset.TakeObjects, DropEmpty: true}, map[string]string{
 			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`}},
 	} {
-		got, _, err := targetsOf(t, c.path, c.o)
-		if err != nil {
-			t.Fatal(c.path, err)
-		}
-		same(t, got["train"], c.want)
+		got, _ := mustTargets(t, 1, c.path, dataset.Options{Targets: c.o})
+		same(t, c.path, got["train"], c.want)
 	}
-	if label := mustItems(t, open(t, labelled, dataset.Options{}))["a"].label; label != 1 {
-		t.Error(label)
-	}
+	testenv.Equal(t, mustItems(t, open(t, labelled, dataset.Options{}))["a"].label, 1, "label")
 }
 
 type goObject struct {
@@ -209,15 +180,7 @@ func TestStreamedTargets(t *testing.T) {
 		}
 		return r
 	})
-	path := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), rows)
-	got, _, err := targetsOf(t, path, dataset.Options{})
-	want := map[string]string{
-		"x/00000": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 0`,
-		"x/00001": `objects {"area":[2],"boxes":[[1,0,2,2]],"iscrowd":[0],"labels":[0]} | image_id 1`,
-	}
-	for key, value := range want {
-		if got["train"][key] != value {
-			t.Errorf("%s is %s, want %s: %v", key, got["train"][key], value, err)
-		}
-	}
+	got, _ := mustTargets(t, 1, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), rows), dataset.Options{})
+	testenv.Equal(t, got["train"]["x/00000"], `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 0`, "no objects")
+	testenv.Equal(t, got["train"]["x/00001"], `objects {"area":[2],"boxes":[[1,0,2,2]],"iscrowd":[0],"labels":[0]} | image_id 1`, "one object")
 }

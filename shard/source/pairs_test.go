@@ -55,18 +55,13 @@ func TestMasks(t *testing.T) {
 		"split first":     {"train/masks/a.png", "train/images/a.jpg", 2},
 		"with a year":     {"annotations/train2017/a.png", "images/train2017/a.jpg", 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string][]byte{c.mask: m}
-			images := []string{c.image}
-			if c.splits == 2 {
-				files["val/masks/a.png"], images = m, append(images, "val/images/a.jpg")
-			}
-			got, splits, err := targetsOf(t, pairTree(t, files, images...), dataset.Options{})
-			if err != nil || len(splits) != c.splits {
-				t.Fatal(got, err)
-			}
-			same(t, got["train"], want)
-		})
+		files := map[string][]byte{c.mask: m}
+		images := []string{c.image}
+		if c.splits == 2 {
+			files["val/masks/a.png"], images = m, append(images, "val/images/a.jpg")
+		}
+		got, _ := mustTargets(t, c.splits, pairTree(t, files, images...), dataset.Options{})
+		same(t, name, got["train"], want)
 	}
 }
 
@@ -99,50 +94,37 @@ func TestMaskKinds(t *testing.T) {
 		{"a JPEG", jpegOf(t, 3, 2), dataset.TargetOptions{}, "a mask of the format jpeg"},
 		{"cut", encodePNG(t, gray)[:40], dataset.TargetOptions{}, "png:"},
 	} {
-		got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), dataset.Options{Targets: c.o})
-		if err != nil || !strings.HasPrefix(got["train"]["a.jpg"], c.want) {
-			t.Errorf("%s: %v, %v", c.name, got, err)
+		got, _ := mustTargets(t, 1, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), dataset.Options{Targets: c.o})
+		if !strings.HasPrefix(got["train"]["a.jpg"], c.want) {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
 		}
 	}
-	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg"), dataset.Options{})
-	if err != nil || got["train"]["b.jpg"] != "there is no mask for it" {
-		t.Error(got, err)
-	}
+	got, _ := mustTargets(t, 1, pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg"), dataset.Options{})
+	testenv.Equal(t, got["train"]["b.jpg"], "there is no mask for it", "an image without a mask")
 	for text, want := range map[string]string{"": "maps no labels", "7": "line 1", "7 256": "line 1", "1 2\n1 3": "line 2", "-1 0": "line 1", "a 0": "line 1"} {
-		sourcetest.Write(t, list, []byte(text))
-		if _, err := dataset.ReadLabelMap(list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		testenv.Fails(dataset.ReadLabelMap(sourcetest.Write(t, list, []byte(text))))(t, want)
 	}
 }
 
 func TestXMLBesideImages(t *testing.T) {
 	photo := jpegOf(t, 60, 40)
 	a, b := xmlOf("dog 0 10 11 30 35.5", "cat 1 1 1 60 40"), xmlOf("bird 0 5 5 50 41")
-	for name, root := range map[string]string{
-		"in folders":    lay(t, map[string][]byte{"images/a.jpg": photo, "images/b.jpg": photo, "images/c.jpg": photo, "annotations/a.xml": a, "annotations/b.xml": b}),
-		"beside":        lay(t, map[string][]byte{"a.jpg": photo, "b.jpg": photo, "c.jpg": photo, "a.xml": a, "b.xml": b}),
-		"VOC's folders": lay(t, map[string][]byte{"JPEGImages/a.jpg": photo, "JPEGImages/b.jpg": photo, "JPEGImages/c.jpg": photo, "Annotations/a.xml": a, "Annotations/b.xml": b}),
+	for _, names := range []string{ // the folders of images and of XML
+		"images/ annotations/", " ", "JPEGImages/ Annotations/",
 	} {
-		got, splits, err := targetsOf(t, root, dataset.Options{})
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		same(t, got["train"], map[string]string{
+		images, xml, _ := strings.Cut(names, " ")
+		got, splits := mustTargets(t, 1, lay(t, map[string][]byte{images + "a.jpg": photo, images + "b.jpg": photo, images + "c.jpg": photo,
+			xml + "a.xml": a, xml + "b.xml": b}), dataset.Options{})
+		same(t, names, got["train"], map[string]string{
 			"a.jpg": `objects {"boxes":[[10,11,30,35.5],[1,1,60,40]],"difficult":[0,1],"labels":[2,1],"truncated":[1,1]}`,
 			"b.jpg": `objects {"boxes":[[5,5,50,41]],"difficult":[0],"labels":[0],"truncated":[1]}`,
 			"c.jpg": `objects {"boxes":[],"difficult":[],"labels":[],"truncated":[]}`,
 		})
-		notes := strings.Join(splits[0].Notes(), "\n")
-		if !strings.Contains(notes, "1 image has no XML") || !strings.Contains(notes, "1 box reaches out of its image") {
-			t.Error(notes)
-		}
+		testenv.Contains(t, notes(splits[0]), "1 image has no XML", "1 box reaches out of its image")
 	}
 	root := lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": a})
-	got, _, err := targetsOf(t, root, dataset.Options{Targets: dataset.TargetOptions{OneBased: true, DropCrowd: true}})
-	if err != nil || got["train"]["a.jpg"] != `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}` {
-		t.Error(got, err)
-	}
+	got, _ := mustTargets(t, 1, root, dataset.Options{Targets: dataset.TargetOptions{OneBased: true, DropCrowd: true}})
+	testenv.Equal(t, got["train"]["a.jpg"], `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}`, "one-based, without crowd")
 	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is not among the 1`)
 	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3")} {
 		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), dataset.Options{}, want)
@@ -155,11 +137,10 @@ func TestXMLOfSplits(t *testing.T) {
 	root := lay(t, map[string][]byte{
 		"train/images/a.jpg": photo, "train/annotations/a.xml": xmlOf("dog 0 1 1 2 2"), "valid/images/a.jpg": photo, "valid/annotations/a.xml": xmlOf("cat 0 1 1 2 2"),
 	})
-	got, splits, err := targetsOf(t, root, dataset.Options{})
-	if err != nil || !strings.Contains(got["train"]["a.jpg"], `"labels":[1]`) || !strings.Contains(got["val"]["a.jpg"], `"labels":[0]`) ||
-		!slices.Equal(splits[1].Fields()[0].Classes, []string{"cat", "dog"}) {
-		t.Error(got, err)
-	}
+	got, splits := mustTargets(t, 2, root, dataset.Options{})
+	testenv.Contains(t, got["train"]["a.jpg"], `"labels":[1]`)
+	testenv.Contains(t, got["val"]["a.jpg"], `"labels":[0]`)
+	namesObjects(t, splits[1], "cat dog")
 }
 
 func TestYOLO(t *testing.T) {
@@ -182,16 +163,9 @@ func TestYOLO(t *testing.T) {
 		"in train/ and val/": {"train/images/a.jpg": photo, "train/images/b.jpg": photo, "train/labels/a.txt": text, "val/images/a.jpg": photo, "val/labels/a.txt": text,
 			"train/classes.txt": []byte("cat\ndog\n"), "val/classes.txt": []byte("cat\ndog\n")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, splits, err := targetsOf(t, lay(t, files), dataset.Options{})
-			if err != nil || len(splits) != 2 {
-				t.Fatal(got, err)
-			}
-			same(t, got["train"], want)
-			if classes := splits[0].Fields()[0].Classes; !slices.Equal(classes, []string{"cat", "dog"}) {
-				t.Error(classes)
-			}
-		})
+		got, splits := mustTargets(t, 2, lay(t, files), dataset.Options{})
+		same(t, name, got["train"], want)
+		namesObjects(t, splits[0], "cat dog")
 	}
 	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is not among the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
 		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box"} {
@@ -230,12 +204,9 @@ func TestVOC(t *testing.T) {
 		{dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeBoth}}, map[string]map[string]string{"train": {"a.jpg": strings.Replace(dog, "[1],\"t", "[0],\"t", 1) + " | " + mask}}},
 		{dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeNone}}, map[string]map[string]string{"train": {"a.jpg": ""}, "val": {"b.jpg": ""}}},
 	} {
-		got, _, err := targetsOf(t, filepath.Join(root, "VOCdevkit"), c.o)
-		if err != nil || len(got) != len(c.want) {
-			t.Error(got, err)
-		}
+		got, _ := mustTargets(t, len(c.want), filepath.Join(root, "VOCdevkit"), c.o)
 		for split, want := range c.want {
-			same(t, got[split], want)
+			same(t, split, got[split], want)
 		}
 	}
 	refused(t, root+"/VOCdevkit/VOC2012", dataset.Options{Split: "test"}, "")
@@ -249,29 +220,22 @@ func TestPets(t *testing.T) {
 		"annotations/trimaps/yorkshire_terrier_2.png": trimap, "annotations/trimaps/Abyssinian_3.png": trimap, "annotations/trimaps/._Abyssinian_3.png": trimap,
 		"annotations/xmls/Abyssinian_1.xml": xmlOf("cat 0 1 1 2 2"),
 	}, "images/Abyssinian_1.jpg", "images/yorkshire_terrier_2.jpg", "images/Abyssinian_3.jpg")
-	got, splits, err := targetsOf(t, root, dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(got, err)
-	}
-	same(t, got["train"], map[string]string{"Abyssinian_1.jpg": "mask [1 2 3 1 2 3]", "yorkshire_terrier_2.jpg": "mask [1 2 3 1 2 3]"})
+	got, splits := mustTargets(t, 2, root, dataset.Options{})
+	same(t, "train", got["train"], map[string]string{"Abyssinian_1.jpg": "mask [1 2 3 1 2 3]", "yorkshire_terrier_2.jpg": "mask [1 2 3 1 2 3]"})
 	if classes := splits[0].Classes(); len(classes) != 37 || classes[0] != "Abyssinian" || classes[36] != "yorkshire_terrier" {
 		t.Error(classes)
 	}
-	if it := mustItems(t, open(t, root, dataset.Options{Split: "train"})); it["yorkshire_terrier_2.jpg"].label != 36 {
-		t.Error(it["yorkshire_terrier_2.jpg"].label)
-	}
+	label := mustItems(t, open(t, root, dataset.Options{Split: "train"}))["yorkshire_terrier_2.jpg"].label
+	testenv.Equal(t, label, 36, "the label of the last breed")
 }
 
 func TestCityscapes(t *testing.T) {
 	files := map[string][]byte{"gtFine/train/ulm/ulm_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 7, 8, 33, 0, 24, 34), "gtFine/train/ulm/ulm_0_1_gtFine_color.png": maskOf(t, 3, 2),
 		"gtFine/val/bonn/bonn_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 26)}
 	root := pairTree(t, files, "leftImg8bit/train/ulm/ulm_0_1_leftImg8bit.png", "leftImg8bit/val/bonn/bonn_0_1_leftImg8bit.png", "leftImg8bit/test/berlin/berlin_0_1_leftImg8bit.png")
-	got, splits, err := targetsOf(t, root, dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(got, err)
-	}
-	same(t, got["train"], map[string]string{"ulm/ulm_0_1_leftImg8bit.png": "mask [0 1 18 255 11 255]"})
-	same(t, got["val"], map[string]string{"bonn/bonn_0_1_leftImg8bit.png": "mask [13 13 13 13 13 13]"})
+	got, splits := mustTargets(t, 2, root, dataset.Options{})
+	same(t, "train", got["train"], map[string]string{"ulm/ulm_0_1_leftImg8bit.png": "mask [0 1 18 255 11 255]"})
+	same(t, "val", got["val"], map[string]string{"bonn/bonn_0_1_leftImg8bit.png": "mask [13 13 13 13 13 13]"})
 	if classes := splits[0].Fields()[0].Classes; len(classes) != 19 || classes[18] != "bicycle" {
 		t.Error(classes)
 	}
@@ -279,7 +243,7 @@ func TestCityscapes(t *testing.T) {
 
 // ImageNet's XML stands beside the class labels; a part of the images has none.
 func TestKaggleBoxes(t *testing.T) {
-	files, train, _ := kaggleTree(2)
+	files, _, _ := kaggleTree(2)
 	photo := jpegOf(t, 60, 40)
 	for name := range files {
 		if strings.HasSuffix(name, ".JPEG") {
@@ -291,21 +255,14 @@ func TestKaggleBoxes(t *testing.T) {
 	root := lay(t, files)
 	zipped := sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet-object-localization-challenge.zip"), zipOf(t, files))
 	for _, path := range []string{root, zipped, filepath.Join(root, "ILSVRC")} {
-		got, splits, err := targetsOf(t, path, dataset.Options{ForceClasses: true})
-		if err != nil || len(got["train"]) != len(train) {
-			t.Fatal(got, err)
-		}
-		same(t, got["train"], map[string]string{
+		got, splits := mustTargets(t, 2, path, dataset.Options{ForceClasses: true})
+		same(t, path, got["train"], map[string]string{
 			"n01440764/n01440764_18.JPEG": `objects {"boxes":[[1,1,9,9],[1,1,9,9]],"difficult":[0,0],"labels":[0,1],"truncated":[1,1]}`,
 			"n01443537/n01443537_18.JPEG": `objects {"boxes":[],"difficult":[],"labels":[],"truncated":[]}`,
 		})
-		if !slices.Equal(splits[0].Classes(), splits[0].Fields()[0].Classes) {
-			t.Error(splits[0].Fields())
-		}
-		got, _, err = targetsOf(t, path, dataset.Options{ForceClasses: true, Targets: dataset.TargetOptions{Take: dataset.TakeNone}})
-		if err != nil || got["train"]["n01440764/n01440764_18.JPEG"] != "" {
-			t.Error(got, err)
-		}
+		namesObjects(t, splits[0], strings.Join(splits[0].Classes(), " "))
+		got, _ = mustTargets(t, 2, path, dataset.Options{ForceClasses: true, Targets: dataset.TargetOptions{Take: dataset.TakeNone}})
+		testenv.Equal(t, got["train"]["n01440764/n01440764_18.JPEG"], "", "without targets")
 	}
 }
 
@@ -320,11 +277,9 @@ func TestIdentityOfTargets(t *testing.T) {
 	} {
 		root := lay(t, files)
 		before := identity(t, root)
-		if again := identity(t, root); again != before {
-			t.Errorf("%s: the identity changed by itself", name)
-		}
-		sourcetest.Write(t, filepath.Join(root, filepath.FromSlash(name)), append(slices.Clone(files[name]), '\n'))
-		if again := identity(t, root); again == before {
+		testenv.Equal(t, identity(t, root), before, "%s: identity", name)
+		sourcetest.Write(t, filepath.Join(root, name), append(slices.Clone(files[name]), '\n'))
+		if identity(t, root) == before {
 			t.Errorf("%s was changed, and the identity is the same", name)
 		}
 	}

@@ -35,84 +35,47 @@ func TestClassesSelectAndOrder(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree(), "x/", 1))
 	for _, name := range []string{"folders", "classes", "winter21_whole.tar.gz", "x.tar"} {
 		s := open(t, filepath.Join(dir, name), dataset.Options{Classes: list})
-		got := mustItems(t, s)
-		if len(got) != 4 || got["n01/n01_2.JPEG"].label != 2 || got["n10/deep/er/x.png"].label != 0 || !slices.Equal(s.Classes(), []string{"n10", "n77", "n01"}) {
-			t.Errorf("%s: %v, classes %q", name, got, s.Classes())
-		}
-		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "of its 3 classes 2 are here, and 1 others are left out") {
-			t.Errorf("%s: notes %q", name, notes)
-		}
-		if _, err := items(open(t, filepath.Join(dir, name), dataset.Options{Classes: "ilsvrc2012"})); err == nil || !strings.Contains(err.Error(), "none of its classes (n01, n02, n10)") {
-			t.Errorf("%s: no class of the list: %v", name, err)
-		}
+		labelled(t, s, "n01/n01_2.JPEG=2 n01/n01_7.JPEG=2 n10/deep/er/x.png=0 n10/n10_3.JPEG=0", "n10 n77 n01")
+		noted(t, s, "of its 3 classes 2 are here, and 1 others are left out")
+		refuses(t, filepath.Join(dir, name), dataset.Options{Classes: "ilsvrc2012"}, "none of its classes (n01, n02, n10)")
 	}
-	few := sourcetest.WriteTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg"))
-	s := open(t, few, dataset.Options{Classes: "ilsvrc2012"})
-	got := mustItems(t, s)
-	if known := wordnet.Wnids(); got["n01498041/1.jpg"].label != int32(slices.Index(known, "n01498041")) || got["n12144580/2.jpg"].label != int32(slices.Index(known, "n12144580")) {
-		t.Errorf("ImageNet-A: %v", got)
-	}
+	few := open(t, sourcetest.WriteTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg")), dataset.Options{Classes: "ilsvrc2012"})
+	known := wordnet.Wnids()
+	labelled(t, few, fmt.Sprintf("n01498041/1.jpg=%d n12144580/2.jpg=%d", slices.Index(known, "n01498041"), slices.Index(known, "n12144580")),
+		strings.Join(known, " "))
 }
 
 // TestLabelInJSON reads labels that stand only in the JSON.
 func TestLabelInJSON(t *testing.T) {
 	dir := t.TempDir()
-	data := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.json", Data: []byte(`{"label": 3, "alt_label": 1, "width": 5}`)},
-		sourcetest.File{Name: "b.json", Data: []byte(`{"label": 0, "alt_label": null}`)}, sourcetest.File{Name: "b.jpg", Data: []byte("B")})
+	data := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"label": 3, "alt_label": 1, "width": 5}`, "b.json", `{"label": 0, "alt_label": null}`, "b.jpg", jpegStart+"b")
 	file := sourcetest.Write(t, filepath.Join(dir, "train.tar"), data)
-	s := open(t, file, dataset.Options{Label: "json.label"})
-	if got := mustItems(t, s); len(got) != 2 || got["a"].label != 3 || got["b"] != (item{data: "B"}) {
-		t.Errorf("items %v", got)
-	}
-	s = open(t, file, dataset.Options{Label: "json.alt_label"})
-	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !slices.Contains(s.Notes(), "1 sample is left out: a json.alt_label that is null or negative is not a class") {
-		t.Errorf("items %v, notes %q", got, s.Notes())
-	}
+	labelled(t, open(t, file, dataset.Options{Label: "json.label"}), "a=3 b=0", "0 1 2 3")
+	s := open(t, file, dataset.Options{Label: "json.alt_label"})
+	labelled(t, s, "a=1", "0 1")
+	testenv.Contains(t, notes(s), "1 sample is left out: a json.alt_label that is null or negative is not a class")
 	// A key that a sample lacks is an error, as a misspelt one is, unless the sample is not taken or needs no label.
 	missing := sourcetest.Write(t, filepath.Join(dir, "missing.tar"), bytes.ReplaceAll(data, []byte(`"label": 0, "alt`), []byte(`"level": 0, "alt`)))
-	for label, key := range map[string]string{"json.label": "b", "json.labl": "a"} {
-		_, err := items(open(t, missing, dataset.Options{Label: label}))
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the sample %q has no label: the JSON has no key %s", key, strings.TrimPrefix(label, "json."))) {
-			t.Errorf("%s: %v", label, err)
-		}
-	}
+	refuses(t, missing, dataset.Options{Label: "json.label"}, `the sample "b" has no label: the JSON has no key label`)
+	refuses(t, missing, dataset.Options{Label: "json.labl"}, `the sample "a" has no label: the JSON has no key labl`)
 	without := sourcetest.Write(t, filepath.Join(dir, "without"), []byte("b\nnot here\n"))
 	var excluding dataset.Selection
 	testenv.OK(t, excluding.Exclude(without))
-	s = open(t, missing, dataset.Options{Label: "json.label", Select: excluding})
-	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 3 || !strings.Contains(strings.Join(excluding.Notes(), "\n"), "1 key that "+without+" names is not here (not here)") {
-		t.Errorf("items %v, notes %q", got, excluding.Notes())
-	}
-	if got := mustItems(t, open(t, missing, dataset.Options{Label: "json.label", Test: true})); len(got) != 2 || got["a"].label != 3 || got["b"].label != -1 {
-		t.Errorf("items %v", got)
-	}
-	for label, want := range map[string]string{"alt_label": "it is json.KEY", "json.width": ""} {
-		withCls := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.cls", Data: []byte("7")}, sourcetest.File{Name: "a.json", Data: []byte(`{"width": 5}`)})
-		splits, err := Open(sourcetest.Write(t, filepath.Join(dir, "cls.tar"), withCls), dataset.Options{Label: label})
-		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: error %v", label, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := mustItems(t, splits[0]); got["a"].label != 5 {
-			t.Errorf("%s: %v", label, got)
-		}
-	}
-	bad := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.json", Data: []byte(`{"label": "cat"}`)})
-	testenv.Fails(items(open(t, sourcetest.Write(t, filepath.Join(dir, "bad.tar"), bad), dataset.Options{Label: "json.label"})))(t, "not a whole number")
+	labelled(t, open(t, missing, dataset.Options{Label: "json.label", Select: excluding}), "a=3", "0 1 2 3")
+	testenv.Contains(t, strings.Join(excluding.Notes(), "\n"), "1 key that "+without+" names is not here (not here)")
+	labelled(t, open(t, missing, dataset.Options{Label: "json.label", Test: true}), "a=3 b=-1", "0 1 2 3")
+	withCls := sourcetest.Write(t, filepath.Join(dir, "cls.tar"), webDatasetTar(t, "a.jpg", jpegStart+"a", "a.cls", "7", "a.json", `{"width": 5}`))
+	refuses(t, withCls, dataset.Options{Label: "alt_label"}, "it is json.KEY")
+	labelled(t, open(t, withCls, dataset.Options{Label: "json.width"}), "a=5", "0 1 2 3 4 5")
+	bad := sourcetest.Write(t, filepath.Join(dir, "bad.tar"), webDatasetTar(t, "a.jpg", "A", "a.json", `{"label": "cat"}`))
+	refuses(t, bad, dataset.Options{Label: "json.label"}, "not a whole number")
 	// timm's class ids are labels where the classes are named.
-	ids := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.json", Data: []byte(`{"class_id": "n01443537"}`)},
-		sourcetest.File{Name: "b.jpg", Data: []byte("B")}, sourcetest.File{Name: "b.json", Data: []byte(`{"class_id": "n00000000"}`)})
+	ids := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"class_id": "n01443537"}`, "b.jpg", jpegStart+"b", "b.json", `{"class_id": "n00000000"}`)
 	file = sourcetest.Write(t, filepath.Join(dir, "ids.tar"), ids)
-	testenv.Says(t, "the refusal", refusal(file, dataset.Options{Label: "json.class_id"}), "to name them as those of ILSVRC2012, add --classes ilsvrc2012")
+	refuses(t, file, dataset.Options{Label: "json.class_id"}, "to name them as those of ILSVRC2012, add --classes ilsvrc2012")
 	s = open(t, file, dataset.Options{Label: "json.class_id", Classes: "ilsvrc2012"})
-	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 sample is left out: ilsvrc2012 does not name its class") {
-		t.Errorf("class ids: %v, %q", got, s.Notes())
-	}
+	testenv.Equal(t, shown(t, s), "a=1", "labels by class ids")
+	testenv.Contains(t, notes(s), "1 sample is left out: ilsvrc2012 does not name its class")
 }
 
 const pngHead = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -120,11 +83,9 @@ const pngHead = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 // identity is that of all splits at a path.
 func identity(t *testing.T, path string) string {
 	t.Helper()
-	splits := testenv.Must(Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString}))(t)
 	var all []string
-	for _, s := range splits {
-		one := testenv.Must(s.Identity(t.Context()))(t)
-		all = append(all, one)
+	for _, s := range testenv.Must(Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString}))(t) {
+		all = append(all, testenv.Must(s.Identity(t.Context()))(t))
 	}
 	return strings.Join(all, " ")
 }
@@ -159,9 +120,8 @@ func rename(from, to string) func(string) error {
 func TestIdentity(t *testing.T) {
 	deep := "b/1/2/3/4/5/6/7/x.png"
 	image := []byte(pngHead)
-	wds := sourcetest.Tar(t, sourcetest.File{Name: "x.png", Data: image}, sourcetest.File{Name: "x.cls", Data: []byte("0")},
-		sourcetest.File{Name: "y.png", Data: image}, sourcetest.File{Name: "y.cls", Data: []byte("1")})
-	classTar := sourcetest.Tar(t, sourcetest.File{Name: "x.png", Data: image})
+	wds := webDatasetTar(t, "x.png", pngHead, "x.cls", "0", "y.png", pngHead, "y.cls", "1")
+	classTar := webDatasetTar(t, "x.png", pngHead)
 	for name, tt := range map[string]struct {
 		files   map[string][]byte
 		open    string
@@ -200,8 +160,7 @@ func TestIdentity(t *testing.T) {
 			{"timm's description", true, content("_info.json", `{"splits": {"train": {"num_samples": 2}}}`)},
 			{"the tar", true, touch("train.tar")},
 		}},
-		"tars of WebDataset": {map[string][]byte{"s-000.tar": wds, "s-001.tar": sourcetest.Tar(t, sourcetest.File{Name: "z.cls", Data: []byte("0")},
-			sourcetest.File{Name: "z.png", Data: image})}, "", []change{
+		"tars of WebDataset": {map[string][]byte{"s-000.tar": wds, "s-001.tar": webDatasetTar(t, "z.cls", "0", "z.png", pngHead)}, "", []change{
 			{"a README", false, content("README.md", "x")},
 			{"the classes", true, content("classnames.txt", "cat\ndog\n")},
 			{"a tar", true, func(root string) error { return os.Remove(filepath.Join(root, "s-001.tar")) }},
@@ -224,19 +183,15 @@ func TestIdentity(t *testing.T) {
 			{"a label", true, content("metadata.csv", "file_name,label\nx.png,dog\ny.png,dog\n")},
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			root := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "data"), tt.files)
-			path := filepath.Join(root, tt.open)
-			before := identity(t, path)
-			for _, c := range tt.changes {
-				testenv.OK(t, c.make(root))
-				now := identity(t, path)
-				if (now != before) != c.is {
-					t.Errorf("%s: another dataset is %v, want %v", c.what, now != before, c.is)
-				}
-				before = now
-			}
-		})
+		root := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "data"), tt.files)
+		path := filepath.Join(root, tt.open)
+		before := identity(t, path)
+		for _, c := range tt.changes {
+			testenv.OK(t, c.make(root))
+			now := identity(t, path)
+			testenv.Equal(t, now != before, c.is, "%s: %s: another dataset", name, c.what)
+			before = now
+		}
 	}
 }
 
@@ -287,12 +242,8 @@ func TestIdentityInABucket(t *testing.T) {
 	} {
 		files[c.name] = c.text
 		now := identity(t, url)
-		if (now != before) != c.is {
-			t.Errorf("%s is %q: another dataset is %v, want %v", c.name, c.text, now != before, c.is)
-		}
+		testenv.Equal(t, now != before, c.is, "%s is %q: another dataset", c.name, c.text)
 		before = now
 	}
-	if images > 0 {
-		t.Errorf("%d requests for images", images)
-	}
+	testenv.Equal(t, images, 0, "requests for images")
 }

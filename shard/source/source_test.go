@@ -2,11 +2,13 @@ package source
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -136,6 +138,16 @@ func forms(t *testing.T, tree map[string][]byte) []string {
 		sourcetest.WriteTree(t, filepath.Join(dir, "G"), tree),
 		sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 3)),
 		sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, tree)),
+	}
+}
+
+// fromPython runs a script of testdata, which needs a module, and reads the JSON that it prints into said, unless that is nil.
+func fromPython(t *testing.T, module, script string, said any, args ...string) {
+	t.Helper()
+	cmd := exec.Command(testenv.PythonWith(t, module), append([]string{"testdata/" + script}, args...)...)
+	cmd.Stderr = t.Output()
+	if out := testenv.Must(cmd.Output())(t); said != nil {
+		testenv.OK(t, json.Unmarshal(out, said))
 	}
 }
 

@@ -56,11 +56,7 @@ func encodePNG(t testing.TB, m image.Image) []byte {
 // lay writes files below a new folder.
 func lay(t testing.TB, files map[string][]byte) string {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "data")
-	for name, data := range files {
-		sourcetest.Write(t, filepath.Join(root, filepath.FromSlash(name)), data)
-	}
-	return root
+	return sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "data"), files)
 }
 
 // targetsOf opens a source, and returns each split's fields of each sample as JSON, by split and key; those that are left out have the
@@ -108,6 +104,22 @@ func targetsOf(t testing.TB, path string, opts dataset.Options) (map[string]map[
 	return got, splits, nil
 }
 
+// mustTargets is [targetsOf] for a source of n splits that can be read.
+func mustTargets(t testing.TB, n int, path string, opts dataset.Options) (map[string]map[string]string, []*dataset.Split) {
+	t.Helper()
+	got, splits, err := targetsOf(t, path, opts)
+	if err != nil || len(splits) != n {
+		t.Fatalf("%s, %+v: %d splits, want %d: %v, %v", path, opts, len(splits), n, got, err)
+	}
+	return got, splits
+}
+
+// namesObjects checks the classes of a split's boxes.
+func namesObjects(t testing.TB, s *dataset.Split, classes string) {
+	t.Helper()
+	testenv.Equal(t, strings.Join(s.Fields()[0].Classes, " "), classes, "%s: classes of boxes", s.Path)
+}
+
 // fieldsAsJSON shows the values of fields; a mask by its labels.
 func fieldsAsJSON(t testing.TB, fields shard.Fields, values []byte) string {
 	t.Helper()
@@ -137,16 +149,12 @@ func refused(t *testing.T, path string, opts dataset.Options, want string) {
 }
 
 // same compares the targets of a split's samples.
-func same(t *testing.T, got, want map[string]string) {
+func same(t *testing.T, of string, got, want map[string]string) {
 	t.Helper()
 	for key, w := range want {
-		if got[key] != w {
-			t.Errorf("%s:\n got %s\nwant %s", key, got[key], w)
-		}
+		testenv.Equal(t, got[key], w, "%s: %s", of, key)
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d samples, want %d: %v", len(got), len(want), got)
-	}
+	testenv.Equal(t, len(got), len(want), "%s: %v: number of samples", of, got)
 }
 
 const cocoCategories = `"categories": [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}]`
@@ -167,37 +175,23 @@ func TestCOCO(t *testing.T) {
 		"annotations/instances_val2017.json": cocoFile(""),
 		"train2017/a.jpg":                    photo, "train2017/b.jpg": photo, "train2017/other.jpg": photo, "val2017/a.jpg": photo, "val2017/b.jpg": photo,
 	})
-	got, splits, err := targetsOf(t, root, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, got["train"], map[string]string{
+	got, splits := mustTargets(t, 2, root, dataset.Options{})
+	same(t, "train", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[150,99.5],"boxes":[[1.5,2,11.5,22],[50,0,70,10]],"iscrowd":[0,1],"labels":[1,0]} | image_id 7`,
 		"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
 	})
-	f := splits[0].Fields()[0]
-	if text, _ := json.Marshal(f); !strings.Contains(string(text), `"classes":["person","toothbrush"],"ids":[1,90]`) {
-		t.Errorf("%s", text)
-	}
-	if notes := strings.Join(splits[0].Notes(), "\n"); !strings.Contains(notes, "1 box reaches out of its image") {
-		t.Error(notes)
-	}
-	if got["val"] == nil || splits[0].Output != root+"-train-shards" || len(splits) != 2 {
-		t.Errorf("%v, %d splits, %s", got, len(splits), splits[0].Output)
-	}
-	got, _, err = targetsOf(t, root, dataset.Options{Split: "train", Targets: dataset.TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
-	if err != nil || len(got) != 1 {
-		t.Fatal(got, err)
-	}
-	same(t, got["train"], map[string]string{
+	testenv.Contains(t, string(testenv.Must(json.Marshal(splits[0].Fields()[0]))(t)), `"classes":["person","toothbrush"],"ids":[1,90]`)
+	testenv.Contains(t, notes(splits[0]), "1 box reaches out of its image")
+	testenv.Equal(t, splits[0].Output, root+"-train-shards", "output")
+	testenv.Equal(t, splits[1].Name, "val", "the second split")
+	got, _ = mustTargets(t, 1, root, dataset.Options{Split: "train", Targets: dataset.TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
+	same(t, "clipped", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[150],"boxes":[[1.5,2,11.5,22]],"iscrowd":[0],"labels":[1]} | image_id 7`, "b.jpg": dataset.ErrDropped.Error(),
 	})
-	if got, _, err = targetsOf(t, root, dataset.Options{NoLabels: true}); err != nil || got["train"]["a.jpg"] != "" {
-		t.Error(got, err)
-	}
-	if got, _, err = targetsOf(t, filepath.Join(root, "annotations/instances_val2017.json"), dataset.Options{}); err != nil || len(got["val"]) != 2 {
-		t.Error(got, err)
-	}
+	got, _ = mustTargets(t, 2, root, dataset.Options{NoLabels: true})
+	testenv.Equal(t, got["train"]["a.jpg"], "", "without labels")
+	got, _ = mustTargets(t, 1, filepath.Join(root, "annotations/instances_val2017.json"), dataset.Options{})
+	testenv.Equal(t, len(got["val"]), 2, "images of val alone")
 }
 
 // Exports of other programs keep the same JSON elsewhere.
@@ -212,22 +206,18 @@ func TestCOCOLayouts(t *testing.T) {
 			"annotations/instances_train2017.json", "images/train2017/a.jpg", "images/train2017/b.jpg"},
 		"plain names": {"annotations/train.json", "annotations/val.json", "train/a.jpg", "train/b.jpg", "val/a.jpg", "val/b.jpg"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tree := make(map[string][]byte)
-			for _, file := range files {
-				if tree[file] = photo; strings.HasSuffix(file, ".json") {
-					tree[file] = said
-				}
+		tree := make(map[string][]byte)
+		for _, file := range files {
+			if tree[file] = photo; strings.HasSuffix(file, ".json") {
+				tree[file] = said
 			}
-			got, splits, err := targetsOf(t, lay(t, tree), dataset.Options{})
-			want := 1
-			if strings.Contains(strings.Join(files, " "), "val") {
-				want = 2
-			}
-			if err != nil || len(got["train"]) != 2 || len(splits) != want {
-				t.Error(got, len(splits), err)
-			}
-		})
+		}
+		want := 1
+		if strings.Contains(strings.Join(files, " "), "val") {
+			want = 2
+		}
+		got, _ := mustTargets(t, want, lay(t, tree), dataset.Options{})
+		testenv.Equal(t, len(got["train"]), 2, "%s: images of train", name)
 	}
 }
 
@@ -243,19 +233,21 @@ func TestCOCORefuses(t *testing.T) {
 	good := string(cocoFile(cocoBoxes))
 	refused(t, one(good, "a.jpg"), dataset.Options{}, "names 2 images, of which 1 is not in")
 	refused(t, one(good), dataset.Options{}, "names the image a.jpg, which is not in")
-	refused(t, one(strings.Replace(good, `"category_id": 90`, `"category_id": 4`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "has the category 4")
-	refused(t, one(strings.Replace(good, `"id": 3`, `"id": 7`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "its id occurs twice")
-	refused(t, one(strings.Replace(good, `"b.jpg"`, `"a.jpg"`, 1), "a.jpg"), dataset.Options{}, "are both called")
-	refused(t, one(strings.Replace(good, `"b.jpg"`, `"../b.jpg"`, 1), "a.jpg"), dataset.Options{}, "cannot be used")
-	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 10]`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "a bbox of 3 numbers")
-	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 1e300, 20]`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "which is too large")
-	refused(t, one(strings.Replace(good, `"id": 90`, `"id": 1`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "the category id 1 twice")
-	refused(t, one(good[:len(good)-30], "a.jpg", "b.jpg"), dataset.Options{}, "cannot be read as COCO's JSON")
-	refused(t, one(good, "a.jpg", "b.jpg"), dataset.Options{Targets: dataset.TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
-	got, _, err := targetsOf(t, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), dataset.Options{})
-	if err != nil || !strings.Contains(got["train"]["a.jpg"], "the image has 60×40 pixels, and its annotation says 61×40") {
-		t.Error(got, err)
+	for _, c := range []struct{ old, new, want string }{
+		{`"category_id": 90`, `"category_id": 4`, "has the category 4"},
+		{`"id": 3`, `"id": 7`, "its id occurs twice"},
+		{`"b.jpg"`, `"a.jpg"`, "are both called"},
+		{`"b.jpg"`, `"../b.jpg"`, "cannot be used"},
+		{`[1.5, 2, 10, 20]`, `[1.5, 2, 10]`, "a bbox of 3 numbers"},
+		{`[1.5, 2, 10, 20]`, `[1.5, 2, 1e300, 20]`, "which is too large"},
+		{`"id": 90`, `"id": 1`, "the category id 1 twice"},
+		{good[len(good)-30:], "", "cannot be read as COCO's JSON"},
+	} {
+		refused(t, one(strings.Replace(good, c.old, c.new, 1), "a.jpg", "b.jpg"), dataset.Options{}, c.want)
 	}
+	refused(t, one(good, "a.jpg", "b.jpg"), dataset.Options{Targets: dataset.TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
+	got, _ := mustTargets(t, 1, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), dataset.Options{})
+	testenv.Contains(t, got["train"]["a.jpg"], "the image has 60×40 pixels, and its annotation says 61×40")
 }
 
 // turnedJPEG is a JPEG with an EXIF orientation.
@@ -268,13 +260,10 @@ func turnedJPEG(t testing.TB, w, h int, orientation byte) []byte {
 // Boxes that were drawn on the image as viewers turn it are refused, and other orientations counted.
 func TestCOCOOrientation(t *testing.T) {
 	root := lay(t, map[string][]byte{"_annotations.coco.json": cocoFile(cocoBoxes), "a.jpg": turnedJPEG(t, 40, 60, 6), "b.jpg": turnedJPEG(t, 60, 40, 3)})
-	got, splits, err := targetsOf(t, root, dataset.Options{})
-	if err != nil || !strings.Contains(got["train"]["a.jpg"], "as its EXIF orientation 6 turns it") || !strings.HasPrefix(got["train"]["b.jpg"], "objects") {
-		t.Error(got, err)
-	}
-	if notes := strings.Join(splits[0].Notes(), "\n"); !strings.Contains(notes, "2 images have an EXIF orientation") {
-		t.Error(notes)
-	}
+	got, splits := mustTargets(t, 1, root, dataset.Options{})
+	testenv.Contains(t, got["train"]["a.jpg"], "as its EXIF orientation 6 turns it")
+	testenv.Contains(t, got["train"]["b.jpg"], `objects {"area"`)
+	testenv.Contains(t, notes(splits[0]), "2 images have an EXIF orientation")
 }
 
 func FuzzCOCO(f *testing.F) {
@@ -303,10 +292,6 @@ func FuzzCOCO(f *testing.F) {
 // labelsOf lists the labels of a stored mask.
 func labelsOf(t testing.TB, value []byte) string {
 	t.Helper()
-	w, h, err := mask.Size(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	labels := testenv.Must(new(mask.Decoder).Decode(value, w, h))(t)
-	return fmt.Sprint(labels)
+	w, h := testenv.Must2(mask.Size(value))(t)
+	return fmt.Sprint(testenv.Must(new(mask.Decoder).Decode(value, w, h))(t))
 }

@@ -26,54 +26,38 @@ func TestUnreadFormats(t *testing.T) {
 	} {
 		dir := sourcetest.WriteTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
 		for _, path := range []string{dir, filepath.Join(dir, file)} {
-			if _, err := Open(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
-				t.Errorf("%s: %v, want %q", path, err, want)
-			}
+			refuses(t, path, dataset.Options{}, want, file)
 		}
 	}
 	for file, want := range map[string]string{"a.json": "JSON, of which lists have an object in each line", "x.jpg": "Of a single image give the folder", "train.txt": ".csv, .tsv or .jsonl and begins with path,label"} {
-		if _, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", file, err, want)
-		}
+		refuses(t, sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), dataset.Options{}, want)
 	}
 	// A folder of images is read, whatever lies beside them.
 	beside := paths("cat/1.jpg", "dog/2.jpg")
 	beside["embeddings.npy"] = []byte("\x93NUMPY")
-	if got := mustItems(t, open(t, sourcetest.WriteTree(t, t.TempDir(), beside), dataset.Options{})); len(got) != 2 {
-		t.Errorf("images beside an array: %v", got)
-	}
+	labelled(t, open(t, sourcetest.WriteTree(t, t.TempDir(), beside), dataset.Options{}), "cat/1.jpg=0 dog/2.jpg=1", "cat dog")
 }
 
-// TestTinyImageNet opens the whole of it as it unpacks: the labels of val stand in a list.
+// TestTinyImageNet opens the whole of it, as it unpacks and as it is downloaded: the labels of val stand in a list.
 func TestTinyImageNet(t *testing.T) {
-	files := paths("train/n01443537/images/n01443537_0.JPEG", "train/n01629819/images/n01629819_0.JPEG", "val/images/val_0.JPEG", "val/images/val_1.JPEG", "test/images/test_0.JPEG")
+	files := paths("train/n01443537/images/n01443537_0.JPEG", "train/n01629819/images/n01629819_0.JPEG", "test/images/test_0.JPEG")
+	files["val/images/val_0.JPEG"], files["val/images/val_1.JPEG"] = []byte(jpegStart+"val_0.JPEG"), []byte(jpegStart+"val_1.JPEG")
 	files["val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
 	files["wnids.txt"] = []byte("n01443537\nn01629819\n")
 	dir := sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "tiny-imagenet-200"), files)
-	splits, err := Open(dir, dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(len(splits), err)
+	inside := make(map[string][]byte)
+	for name, data := range files {
+		inside["t/"+name] = data
 	}
-	mustItems(t, splits[0])
-	splits[1].ExpectClasses(splits[0].Classes())
-	got := mustItems(t, splits[1])
-	if len(got) != 2 || got["val_0.JPEG"].label != 1 || got["val_1.JPEG"].label != 0 || splits[1].Name != "val" || splits[1].Output != filepath.Join(dir, "val-shards") {
-		t.Errorf("%s at %s: %v", splits[1].Name, splits[1].Output, got)
-	}
-}
-
-// TestTinyImageNetInAZip opens the archive as it is downloaded.
-func TestTinyImageNetInAZip(t *testing.T) {
-	files := paths("t/train/n01443537/images/1.JPEG", "t/train/n01629819/images/2.JPEG", "t/val/images/val_0.JPEG", "t/val/images/val_1.JPEG")
-	files["t/val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
-	splits, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), "t.zip"), zipOf(t, files)), dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(splits, err)
-	}
-	mustItems(t, splits[0])
-	splits[1].ExpectClasses(splits[0].Classes())
-	if got := mustItems(t, splits[1]); len(got) != 2 || got["val_0.JPEG"].label != 1 || got["val_1.JPEG"].label != 0 {
-		t.Errorf("%v", got)
+	for _, path := range []string{dir, sourcetest.Write(t, filepath.Join(t.TempDir(), "t.zip"), zipOf(t, inside))} {
+		splits := openSplits(t, 2, dataset.Options{}, path)
+		mustItems(t, splits[0])
+		splits[1].ExpectClasses(splits[0].Classes())
+		labelled(t, splits[1], "val_0.JPEG=1 val_1.JPEG=0", "n01443537 n01629819")
+		testenv.Equal(t, splits[1].Name, "val", "%s: the second split", path)
+		if path == dir {
+			testenv.Equal(t, splits[1].Output, filepath.Join(dir, "val-shards"), "output")
+		}
 	}
 }
 
@@ -89,41 +73,36 @@ func TestMetadataAboveFolders(t *testing.T) {
 	} {
 		files := paths("00/1.jpg", "00/2.jpg", "01/3.jpg", "01/4.jpg")
 		files[tc.file] = []byte(tc.text)
-		dir := t.TempDir()
-		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
-			s := open(t, path, dataset.Options{})
-			if got := s.Name + ": " + shown(t, s); got != tc.want || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
-				t.Errorf("%s, %s: %s, notes %q", name, filepath.Base(path), got, s.Notes())
+		for _, path := range forms(t, files) {
+			if filepath.Ext(path) == ".tar" {
+				continue
 			}
+			s := open(t, path, dataset.Options{})
+			testenv.Equal(t, s.Name+": "+shown(t, s), tc.want, "%s, %s", name, filepath.Base(path))
+			testenv.Contains(t, notes(s), tc.note)
 		}
 	}
 	files := paths("train/a/1.jpg", "train/b/2.jpg", "validation/a/3.jpg")
 	files["metadata.csv"] = []byte("file_name,label\ntrain/a/1.jpg,cat\ntrain/b/2.jpg,dog\nvalidation/a/3.jpg,dog\n")
-	splits, err := Open(sourcetest.WriteTree(t, t.TempDir(), files), dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(splits, err)
-	}
+	splits := openSplits(t, 2, dataset.Options{}, sourcetest.WriteTree(t, t.TempDir(), files))
 	for i, want := range []string{"train train/a/1.jpg=0 train/b/2.jpg=1 []", "val validation/a/3.jpg=1 []"} {
-		if got := fmt.Sprint(splits[i].Name, " ", shown(t, splits[i]), " ", splits[i].Notes()); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		testenv.Equal(t, fmt.Sprint(splits[i].Name, " ", shown(t, splits[i]), " ", splits[i].Notes()), want, "split %d", i)
 	}
 }
 
 // TestImagefolder opens a folder of images with metadata.csv, which the package datasets calls an imagefolder.
 func TestImagefolder(t *testing.T) {
-	files := paths("train/1.jpg", "train/2.jpg")
-	files["train/metadata.csv"] = []byte("file_name,label,caption\n1.jpg,cat,one\n2.jpg,dog,two\n")
-	dir := sourcetest.WriteTree(t, t.TempDir(), files)
-	s := open(t, filepath.Join(dir, "train"), dataset.Options{Fields: asked(t, "caption=caption")})
-	if got := mustItems(t, s); len(got) != 2 || got["2.jpg"].label != 1 || s.Output != filepath.Join(dir, "train-shards") {
-		t.Errorf("%v at %s", got, s.Output)
-	}
-	sourcetest.Write(t, filepath.Join(dir, "train/metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	testenv.Fails(Open(filepath.Join(dir, "train"), dataset.Options{}))(t, `has no column "label" of labels (file_name, caption, more), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`)
-	if got := mustItems(t, open(t, filepath.Join(dir, "train"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {
-		t.Errorf("without labels: %v", got)
-	}
+	dir := t.TempDir()
+	train := sourcetest.WriteTree(t, filepath.Join(dir, "train"), paths("1.jpg", "2.jpg"))
+	sourcetest.Write(t, filepath.Join(train, "metadata.csv"), []byte("file_name,label,caption\n1.jpg,cat,one\n2.jpg,dog,two\n"))
+	caption := asked(t, "caption=caption")
+	s := open(t, train, dataset.Options{Fields: caption})
+	labelled(t, s, "1.jpg=0 2.jpg=1", "cat dog")
+	testenv.Equal(t, s.Output, filepath.Join(dir, "train-shards"), "output")
+	sourcetest.Write(t, filepath.Join(train, "metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
+	testenv.Fails(Open(train, dataset.Options{}))(t, `has no column "label" of labels (file_name, caption, more), which can be named by number too, `+
+		`from 1 on; to take another column for the labels, add --label COLUMN`)
+	labelled(t, open(t, train, dataset.Options{NoLabels: true, Fields: caption}), "1.jpg=-1 2.jpg=-1", "")
 }
 
 // TestNoLabels packs what has no labels, or whose labels are not wanted: as it lies on disk, and as img2dataset writes it.
@@ -131,8 +110,7 @@ func TestNoLabels(t *testing.T) {
 	dir := t.TempDir()
 	flat := paths("1.jpg", "2.jpg", "deep/down/3.png")
 	beside := map[string][]byte{"a/000.jpg": []byte(jpegStart + "0"), "a/000.txt": []byte("a caption"), "a/000.json": []byte(`{"key": "000"}`)}
-	pairs := sourcetest.Tar(t, sourcetest.File{Name: "000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "000.json", Data: []byte(`{}`)}, sourcetest.File{Name: "000.txt", Data: []byte("one")},
-		sourcetest.File{Name: "001.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "001.json", Data: []byte(`{}`)}, sourcetest.File{Name: "001.txt", Data: []byte("two")})
+	pairs := webDatasetTar(t, "000.jpg", jpegStart, "000.json", `{}`, "000.txt", "one", "001.jpg", jpegStart, "001.json", `{}`, "001.txt", "two")
 	hub := map[string][]byte{"00000.tar": pairs, "00000.parquet": []byte("PAR1"), "00000_stats.json": []byte("{}")}
 	written := map[string][]byte{"00000/000.jpg": []byte(jpegStart), "00000/000.txt": []byte("one"), "00001/001.jpg": []byte(jpegStart), "00000_stats.json": []byte("{}"), "00000.parquet": []byte("PAR1")}
 	splits := paths("train/1.jpg", "train/2.jpg", "val/3.jpg")
@@ -155,11 +133,7 @@ func TestNoLabels(t *testing.T) {
 		{sourcetest.WriteTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
 		{filepath.Join(sourcetest.WriteTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
 	} {
-		of, err := Open(tc.path, dataset.Options{NoLabels: true})
-		if err != nil {
-			t.Errorf("%s: %v", tc.path, err)
-			continue
-		}
+		of := testenv.Must(Open(tc.path, dataset.Options{NoLabels: true}))(t)
 		var keys []string
 		for key, it := range mustItems(t, of[0]) {
 			keys = append(keys, key)
@@ -167,31 +141,23 @@ func TestNoLabels(t *testing.T) {
 				t.Errorf("%s: %s is %v", tc.path, key, it)
 			}
 		}
-		if got := strings.Join(slices.Sorted(slices.Values(keys)), " "); got != tc.keys || len(of[0].Classes()) != 0 {
-			t.Errorf("%s: %s of the classes %q, want %s", tc.path, got, of[0].Classes(), tc.keys)
-		}
-		if of, err = Open(tc.path, dataset.Options{}); err == nil {
-			_, err = items(of[0])
-		}
-		if tc.error != "" && (err == nil || !strings.Contains(err.Error(), tc.error)) {
-			t.Errorf("%s, with labels: %v, want %q", tc.path, err, tc.error)
+		testenv.Equal(t, strings.Join(slices.Sorted(slices.Values(keys)), " "), tc.keys, "%s: keys", tc.path)
+		testenv.Equal(t, len(of[0].Classes()), 0, "%s: classes", tc.path)
+		if tc.error != "" {
+			refuses(t, tc.path, dataset.Options{}, tc.error)
 		}
 	}
 	nested := paths("images/train2017/1.jpg", "images/val2017/2.jpg", "images/more/3.jpg", "labels/train2017/1.txt", "labels/val2017/2.txt")
-	for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "G"), nested), sourcetest.Write(t, filepath.Join(dir, "G.tar"), sourcetest.TarOfTree(t, nested, "", 1))} {
+	for _, path := range forms(t, nested)[:2] {
 		err := refusal(path, dataset.Options{NoLabels: true})
-		if err == nil || !strings.Contains(err.Error(), "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n") ||
-			strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {
+		testenv.Says(t, path, err, "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n")
+		if err != nil && strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {
 			t.Errorf("%s: %v", path, err)
 		}
-		if got := mustItems(t, open(t, path, dataset.Options{NoLabels: true, ForceClasses: true})); len(got) != 3 {
-			t.Errorf("%s, insisted on: %v", path, got)
-		}
+		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{NoLabels: true, ForceClasses: true}))), 3, "%s, insisted on: images", path)
 	}
 	captioned := open(t, filepath.Join(dir, "pairs.tar"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=txt")})
-	if got, err := fieldsOf(captioned); err != nil || got["001"]["caption"] != "two" {
-		t.Errorf("captions %v, %v", got, err)
-	}
+	testenv.Equal(t, testenv.Must(fieldsOf(captioned))(t)["001"]["caption"], "two", "a caption")
 }
 
 var updateDocs = flag.Bool("docs", false, "write the table of sources into docs/packing.md")
