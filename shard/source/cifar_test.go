@@ -72,10 +72,7 @@ func (w cifarWant) items(prefix string, batches []sourcetest.CIFARBatch) map[str
 // require checks that a path holds the two splits.
 func (w cifarWant) require(t *testing.T, path, layout, output string) {
 	t.Helper()
-	splits, err := Open(path, dataset.Options{Label: w.label})
-	if err != nil || len(splits) != 2 {
-		t.Fatalf("%s: %d splits, want 2; %v", path, len(splits), err)
-	}
+	splits := openSplits(t, 2, dataset.Options{Label: w.label}, path)
 	for i, tc := range []struct {
 		name, prefix, describe string
 		batches                []sourcetest.CIFARBatch
@@ -86,10 +83,8 @@ func (w cifarWant) require(t *testing.T, path, layout, output string) {
 			it.data = string(decodeBMP(t, it.data))
 			got[key] = it
 		}
-		if s.Name != tc.name || s.Format != tc.describe+w.name+", "+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Kind.Decoded || s.Streamed() {
-			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Format, s.Output, s.Kind.Decoded)
-		}
-		if !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), w.classes) {
+		described(t, s, tc.describe+w.name+", "+layout, tc.name, output+"-"+tc.name+"-shards")
+		if !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), w.classes) || !s.Kind.Decoded || s.Streamed() {
 			t.Errorf("%s, label %q, %s: %d items of %q differ from the %d wanted", path, w.label, tc.name, len(got), s.Classes(), len(want))
 		}
 	}
@@ -120,12 +115,9 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits := testenv.Must(Open(sourcetest.WriteTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{}))(t)
-	s := splits[1]
+	s := openSplits(t, 2, dataset.Options{}, sourcetest.WriteTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))))[1]
 	var key string
-	if err := s.Walk(t.Context(), func(it transport.Item) error { key = it.Key; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, s.Walk(t.Context(), func(it transport.Item) error { key = it.Key; return nil }))
 	buf := make([]byte, 4000)
 	if data, err := s.Read(key, buf); err != nil || &data[0] != &buf[0] || cap(data)-len(data) < shard.SlackBytes {
 		t.Errorf("%v, capacity %d after %d bytes, in the buffer: %t", err, cap(data), len(data), &data[0] == &buf[0])
@@ -169,12 +161,7 @@ func TestDamagedCIFAR(t *testing.T) {
 		}
 		dir := t.TempDir()
 		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
-			splits, err := Open(path, dataset.Options{})
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			for _, s := range splits {
+			for _, s := range testenv.Must(Open(path, dataset.Options{}))(t) {
 				var format *transport.FormatError
 				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
@@ -183,49 +170,34 @@ func TestDamagedCIFAR(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	for _, tc := range []struct{ path, label, want string }{
-		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), "superclass", "has the labels fine and coarse"},
-		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), "coarse", "CIFAR-10 has one label"},
-	} {
-		if _, err := Open(tc.path, dataset.Options{Label: tc.label}); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
-		}
-	}
+	refuses(t, sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), dataset.Options{Label: "superclass"}, "has the labels fine and coarse")
+	refuses(t, sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), dataset.Options{Label: "coarse"}, "CIFAR-10 has one label")
 }
 
 func TestCIFARThatIsNotRead(t *testing.T) {
 	dir, files := t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(4))
 	pickled := map[string][]byte{"batches.meta": nil, "data_batch_1": nil}
+	batch := string(files["test_batch.bin"])
 	matlab := map[string][]byte{"batches.meta.mat": []byte("MATLAB"), "readme.html": nil, "data_batch_1.mat": nil}
-	twice := sourcetest.Tar(t, sourcetest.File{Name: "a/test_batch.bin", Data: files["test_batch.bin"]}, sourcetest.File{Name: "b/test_batch.bin", Data: files["test_batch.bin"]})
 	for path, want := range map[string]string{
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                           "get the binary version",
-		cifarArchive(t, filepath.Join(dir, "cifar-100-matlab.tar.gz"), "x", matlab, 1):                                                        "get the binary version",
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}):   "cannot be read as CIFAR-100",
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                           "imgfeed.from_torch",
-		cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1):                                      "imgfeed.from_torch",
-		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice):                                                                           `"b/test_batch.bin" near byte`,
-		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):                 "incomplete",
-		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
-		sourcetest.Write(t, filepath.Join(dir, "cifar-100-python/apple/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/cifar-100-python")] + "/": "classes",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                         "get the binary version",
+		cifarArchive(t, filepath.Join(dir, "cifar-100-matlab.tar.gz"), "x", matlab, 1):                                                      "get the binary version",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}): "cannot be read as CIFAR-100",
+		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                         "imgfeed.from_torch",
+		cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1):                                    "imgfeed.from_torch",
+		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), webDatasetTar(t, "a/test_batch.bin", batch, "b/test_batch.bin", batch)):        `"b/test_batch.bin" near byte`,
+		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):               "incomplete",
 	} {
-		splits, err := Open(path, dataset.Options{})
-		if want == "classes" {
-			if err != nil || len(splits) != 1 || splits[0].Kind.Decoded || splits[0].Format != "a folder of class folders" {
-				t.Errorf("%s: %v, want class folders", path, err)
-			}
-			continue
-		}
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", path, err, want)
-		}
+		refuses(t, path, dataset.Options{}, want)
+	}
+	for _, name := range []string{"odd/data_batch_1", "cifar-100-python/apple"} { // which are classes
+		sourcetest.Write(t, filepath.Join(dir, name, "x.JPEG"), []byte(jpegStart))
+		s := open(t, filepath.Dir(filepath.Join(dir, name)), dataset.Options{})
+		testenv.Equal(t, fmt.Sprint(s.Format, s.Kind.Decoded), "a folder of class foldersfalse", "%s: format", name)
 	}
 	good := sourcetest.WriteTree(t, filepath.Join(dir, "good"), files)
 	testenv.Fails(Open(good, dataset.Options{Split: "x"}))(t, "two splits")
-	splits := testenv.Must(Open(good, dataset.Options{}))(t)
+	splits := openSplits(t, 2, dataset.Options{}, good)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := splits[0].Walk(ctx, func(transport.Item) error { return nil }); !errors.Is(err, context.Canceled) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -62,41 +61,28 @@ func TestKaggle(t *testing.T) {
 	dir := t.TempDir()
 	top := sourcetest.WriteTree(t, filepath.Join(dir, "kaggle"), files)
 	archive := sourcetest.Write(t, filepath.Join(dir, "imagenet-object-localization-challenge.zip"), zipOf(t, all))
+	tested := map[string]item{"ILSVRC2012_test_00000001.JPEG": {label: -1, data: jpegStart}}
 	for _, path := range []string{top, filepath.Join(top, "ILSVRC"), filepath.Join(top, "ILSVRC/Data"), filepath.Join(top, "ILSVRC/Data/CLS-LOC"), archive} {
-		splits, err := Open(path, dataset.Options{Test: true})
-		if err != nil || len(splits) != 3 || splits[0].Name != "train" || splits[1].Name != "val" || splits[2].Name != "test" {
-			t.Fatalf("%s: %v, %v", path, splits, err)
-		}
-		train := few
+		splits := openSplits(t, 3, dataset.Options{Test: true}, path)
+		testenv.Equal(t, splits[0].Name+" "+splits[1].Name+" "+splits[2].Name, "train val test", "%s: splits", path)
 		if path == archive {
-			train = whole
-		}
-		if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, train) {
-			t.Errorf("%s: train has %d items, want %d", path, len(got), len(train))
-		}
-		if got := mustItems(t, splits[1]); !reflect.DeepEqual(got, val) {
-			t.Errorf("%s: val %v, want %v", path, got, val)
-		}
-		if path == archive {
+			holds(t, splits[0], whole)
+			testenv.Contains(t, notes(splits[0]), "has 1,281,167 images, and here are 1,000: 1,280,167 are missing")
+			testenv.Equal(t, splits[0].Output, filepath.Join(dir, "imagenet-object-localization-challenge-train-shards"), "output")
 			splits[2].ExpectClasses(splits[0].Classes())
+		} else {
+			holds(t, splits[0], few)
 		}
-		if got := mustItems(t, splits[2]); len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 || path == archive && len(splits[2].Classes()) != 1000 {
-			t.Errorf("%s: test %v", path, got)
-		}
-		if notes := strings.Join(splits[0].Notes(), "\n"); path == archive && !strings.Contains(notes, "has 1,281,167 images, and here are 1,000: 1,280,167 are missing") {
-			t.Errorf("%s: notes %s", path, notes)
-		}
-		if path == archive && splits[0].Output != filepath.Join(dir, "imagenet-object-localization-challenge-train-shards") {
-			t.Errorf("the zip's set would stand at %s", splits[0].Output)
+		holds(t, splits[1], val)
+		holds(t, splits[2], tested)
+		if path == archive {
+			testenv.Equal(t, len(splits[2].Classes()), 1000, "classes of test")
 		}
 	}
-	if splits, err := Open(top, dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "to take images without a label as -1, add --test") {
-		t.Errorf("without --test: %v, %v", splits, err)
-	}
+	testenv.Contains(t, notes(openSplits(t, 2, dataset.Options{}, top)[0]), "to take images without a label as -1, add --test")
 	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), dataset.Options{NoLabels: true})
-	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
-		t.Errorf("test/ alone is %q: %v", alone.Name, got)
-	}
+	holds(t, alone, tested)
+	testenv.Equal(t, alone.Name, "test", "test/ alone")
 }
 
 // valName is the name of the validation image of that number.
@@ -115,20 +101,18 @@ func valLabel(n int) int32 {
 func valTree() (files map[string][]byte, want map[string]item) {
 	files, want = make(map[string][]byte), make(map[string]item)
 	for k := range 5 {
-		label := valLabel(k + 1)
 		name := valName(k + 1)
 		files[name] = []byte(jpegStart + name)
-		want[name] = item{label: label, data: jpegStart + name}
+		want[name] = item{label: valLabel(k + 1), data: jpegStart + name}
 	}
 	return files, want
 }
 
 // layVal lays the files out as a folder and as tars, and returns their paths.
 func layVal(t *testing.T, dir string, files map[string][]byte) []string {
-	sourcetest.WriteTree(t, filepath.Join(dir, "val"), files)
-	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_val.tar"), sourcetest.TarOfTree(t, files, "", 1))
-	sourcetest.Write(t, filepath.Join(dir, "prefixed_val.tar"), sourcetest.TarOfTree(t, files, "val/", 2))
-	return []string{filepath.Join(dir, "val"), filepath.Join(dir, "ILSVRC2012_img_val.tar"), filepath.Join(dir, "prefixed_val.tar")}
+	return []string{sourcetest.WriteTree(t, filepath.Join(dir, "val"), files),
+		sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_val.tar"), sourcetest.TarOfTree(t, files, "", 1)),
+		sourcetest.Write(t, filepath.Join(dir, "prefixed_val.tar"), sourcetest.TarOfTree(t, files, "val/", 2))}
 }
 
 func TestValidationImagesNeedNoLabels(t *testing.T) {
@@ -139,21 +123,19 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
 	for _, path := range paths {
 		s := open(t, path, dataset.Options{})
-		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Format, "of ILSVRC2012's validation images") {
-			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Format, got, want)
+		holds(t, s, want)
+		if s.Name != "val" || !strings.HasSuffix(s.Format, "of ILSVRC2012's validation images") || !slices.Equal(s.Classes(), wordnet.Wnids()) {
+			t.Errorf("%s: split %q, %s of %d classes", path, s.Name, s.Format, len(s.Classes()))
 		}
-		if !slices.Equal(s.Classes(), wordnet.Wnids()) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
-			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
-		}
+		noted(t, s, "has 50,000 images, and here are 5")
 	}
 	s := open(t, paths[0], dataset.Options{Split: "holdout"})
 	train := append(slices.Clone(wordnet.Wnids()), "n99999999")
 	train[0] = "n00000000" // which none of the five has
 	slices.Sort(train)
 	s.ExpectClasses(train)
-	if got := mustItems(t, s); s.Name != "holdout" || !reflect.DeepEqual(got, want) || len(s.Classes()) != 1001 {
-		t.Errorf("labelled by train: split %s, items %v, want %v", s.Name, got, want)
-	}
+	holds(t, s, want)
+	testenv.Equal(t, fmt.Sprint(s.Name, len(s.Classes())), "holdout1001", "split and number of classes, labelled by train")
 	s = open(t, paths[0], dataset.Options{})
 	s.ExpectClasses([]string{"n01", "n02"})
 	testenv.Fails(items(s))(t, "5 of its 5 classes are not among the 2")
@@ -165,13 +147,9 @@ func TestDatasetAsDownloaded(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
-	splits := testenv.Must(Open(dir, dataset.Options{}))(t)
-	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
-		t.Fatalf("splits %v", splits)
-	}
-	if _, err := Open(dir, dataset.Options{Split: "x"}); err == nil {
-		t.Error("two splits of one name are taken")
-	}
+	splits := openSplits(t, 2, dataset.Options{}, dir)
+	testenv.Equal(t, splits[0].Name+" "+splits[1].Name, "train val", "splits")
+	testenv.Fails(Open(dir, dataset.Options{Split: "x"}))(t, "two splits")
 }
 
 func TestOtherImagesWithoutFolders(t *testing.T) {
@@ -209,9 +187,6 @@ func TestValInWrongClasses(t *testing.T) {
 		folders[classes[(int(valLabel(k+1))+1)%len(classes)]+"/"+valName(k+1)] = []byte(jpegStart)
 	}
 	path := sourcetest.WriteTree(t, t.TempDir(), folders)
-	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
-	testenv.Says(t, "the refusal", refusal(path, dataset.Options{}), want)
-	if got := mustItems(t, open(t, path, dataset.Options{ForceClasses: true})); len(got) != 40 {
-		t.Errorf("%d images by --force-classes", len(got))
-	}
+	refuses(t, path, dataset.Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class")
+	testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{ForceClasses: true}))), 40, "images by --force-classes")
 }

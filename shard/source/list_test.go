@@ -1,14 +1,11 @@
 package source
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,11 +21,9 @@ import (
 
 // TestListsOfPython reads lists that Python's csv and json write, and compares them with what these read.
 func TestListsOfPython(t *testing.T) {
-	python := testenv.PythonWith(t, "csv")
 	dir := t.TempDir()
-	out := testenv.Must(exec.Command(python, "testdata/lists.py", dir).Output())(t)
 	var said map[string][][2]string
-	testenv.OK(t, json.Unmarshal(out, &said))
+	fromPython(t, "csv", "lists.py", &said, dir)
 	for name, rows := range said {
 		want, classes := make(map[string]item), make(map[string]bool)
 		for _, row := range rows {
@@ -39,9 +34,8 @@ func TestListsOfPython(t *testing.T) {
 			want[path.Clean(row[0])] = item{label: int32(slices.Index(sorted, row[1])), data: jpegStart + row[0]}
 		}
 		s := open(t, filepath.Join(dir, name), dataset.Options{})
-		if got := mustItems(t, s); len(want) != 5 || !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), sorted) {
-			t.Errorf("%s: %v of the classes %q, want %v", name, got, s.Classes(), want)
-		}
+		holds(t, s, want)
+		testenv.Equal(t, fmt.Sprint(len(want), s.Classes()), fmt.Sprint(5, sorted), "%s: rows and classes", name)
 	}
 }
 
@@ -110,39 +104,30 @@ func TestListColumns(t *testing.T) {
 		sourcetest.Write(t, file, []byte(strings.ReplaceAll(tc.text, "DIR", filepath.Dir(file))))
 		tc.opts.Images = strings.ReplaceAll(tc.opts.Images, "DIR", filepath.Dir(file))
 		s := open(t, file, tc.opts)
-		if got := shown(t, s); got != tc.want || tc.classes != "" && strings.Join(s.Classes(), " ") != tc.classes {
-			t.Errorf("%s: %s, classes %q; want %s", name, got, s.Classes(), tc.want)
+		testenv.Equal(t, shown(t, s), tc.want, "%s: labels", name)
+		if tc.classes != "" {
+			testenv.Equal(t, strings.Join(s.Classes(), " "), tc.classes, "%s: classes", name)
 		}
-		if want := strings.TrimSuffix(file, filepath.Ext(file)) + "-shards"; s.Output != want || s.Streamed() {
-			t.Errorf("%s: output %s, want %s", name, s.Output, want)
-		}
+		testenv.Equal(t, s.Output, strings.TrimSuffix(file, filepath.Ext(file))+"-shards", "%s: output", name)
+		testenv.Equal(t, s.Streamed(), false, "%s: streamed", name)
 	}
 	elsewhere := listOf(t, "x.csv", "path,label\na.jpg,1\nc.jpg,0\n")
 	other := sourcetest.Write(t, filepath.Join(t.TempDir(), "list.csv"), []byte("path,label\na.jpg,1\nc.jpg,0\n"))
-	if got := shown(t, open(t, other, dataset.Options{Images: filepath.Dir(elsewhere)})); got != "a.jpg=1 c.jpg=0" {
-		t.Errorf("images elsewhere: %s", got)
-	}
+	labelled(t, open(t, other, dataset.Options{Images: filepath.Dir(elsewhere)}), "a.jpg=1 c.jpg=0", "0 1")
 }
 
 func TestListOfSplits(t *testing.T) {
 	file := listOf(t, "all.csv", "path,label,split\na.jpg,cat,train\nsub/b.jpg,dog,train\nc.jpg,dog,Validation\nd.jpg,cat,test\n")
-	splits, err := Open(file, dataset.Options{})
-	if err != nil || len(splits) != 3 {
-		t.Fatal(splits, err)
-	}
+	splits := openSplits(t, 3, dataset.Options{}, file)
 	for i, want := range []string{"train all-train-shards a.jpg=0 sub/b.jpg=1", "val all-val-shards c.jpg=1", "test all-test-shards d.jpg=0"} {
-		s := splits[i]
-		if got := s.Name + " " + filepath.Base(s.Output) + " " + shown(t, s); got != want || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
-			t.Errorf("%s of %q, want %s", got, s.Classes(), want)
-		}
+		name, rest, _ := strings.Cut(want, " ")
+		output, labels, _ := strings.Cut(rest, " ")
+		described(t, splits[i], splits[0].Format, name, filepath.Join(filepath.Dir(file), output))
+		labelled(t, splits[i], labels, "cat dog")
 	}
-	if got := shown(t, open(t, file, dataset.Options{Split: "val"})); got != "c.jpg=1" {
-		t.Errorf("val alone: %s", got)
-	}
+	labelled(t, open(t, file, dataset.Options{Split: "val"}), "c.jpg=1", "cat dog")
 	blank := listOf(t, "blank.csv", "path,label,split\na.jpg,1,\nc.jpg,0,train\n")
-	if got := shown(t, open(t, blank, dataset.Options{Split: "train"})); got != "c.jpg=0" {
-		t.Errorf("train of a list with blanks: %s", got)
-	}
+	testenv.Equal(t, shown(t, open(t, blank, dataset.Options{Split: "train"})), "c.jpg=0", "train of a list with blanks")
 	testenv.Fails(Open(file, dataset.Options{Split: "more"}))(t, `no row is of the split "more"`)
 }
 
@@ -193,9 +178,8 @@ func TestListsThatAreWrong(t *testing.T) {
 				sourcetest.Write(t, filepath.Join(filepath.Dir(file), fmt.Sprintf("%d.jpg", i)), nil)
 			}
 		}
-		err := refusal(file, tc.opts)
-		if want := strings.ReplaceAll(tc.want, "DIR", filepath.Dir(file)); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		if err := refusal(file, tc.opts); err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), filepath.Dir(file), "DIR"), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
 }
@@ -204,15 +188,12 @@ func TestListsThatAreWrong(t *testing.T) {
 func TestListWithoutExtensions(t *testing.T) {
 	file := listOf(t, "x.csv", "image_id,label,score\na,1,7\nsub/b,0,9\n")
 	s := open(t, file, dataset.Options{Path: "image_id", Fields: asked(t, "score=score:int64")})
-	if got, err := fieldsOf(s); err != nil || fmt.Sprint(got["a.jpg"]["score"], got["sub/b.jpg"]["score"]) != "7 9" {
-		t.Errorf("%v, %v", got, err)
-	}
+	got := testenv.Must(fieldsOf(s))(t)
+	testenv.Equal(t, fmt.Sprint(got["a.jpg"]["score"], got["sub/b.jpg"]["score"]), "7 9", "scores")
 	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "a"), []byte(jpegStart+"a"))
-	if got := shown(t, open(t, file, dataset.Options{Path: "1"})); got != "a=1 sub/b.jpg=0" {
-		t.Errorf("beside a file of that name: %s", got)
-	}
+	labelled(t, open(t, file, dataset.Options{Path: "1"}), "a=1 sub/b.jpg=0", "0 1") // beside a file of that name
 	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "sub/b.png"), []byte(jpegStart))
-	testenv.Says(t, "the refusal", refusal(file, dataset.Options{Path: "1"}), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension")
+	refuses(t, file, dataset.Options{Path: "1"}, "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension")
 }
 
 // TestListNeedsFilesThatAreThere reads links and anything but a regular file.

@@ -3,14 +3,11 @@ package source
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
-	"reflect"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -33,14 +30,12 @@ type writtenRow struct {
 
 // TestParquetOfPyarrow reads files of pyarrow's writer with several options, and compares each row with what pyarrow's reader gives.
 func TestParquetOfPyarrow(t *testing.T) {
-	python := testenv.PythonWith(t, "pyarrow")
 	dir := t.TempDir()
-	out := testenv.Must(exec.Command(python, "testdata/parquet.py", dir).Output())(t)
 	var said struct {
 		Rows    map[string][]writtenRow
 		Version string
 	}
-	testenv.OK(t, json.Unmarshal(out, &said))
+	fromPython(t, "pyarrow", "parquet.py", &said, dir)
 	t.Logf("files by pyarrow %s", said.Version)
 	want := func(files ...string) map[string]item {
 		m := make(map[string]item)
@@ -63,41 +58,25 @@ func TestParquetOfPyarrow(t *testing.T) {
 		return m
 	}
 	for _, name := range []string{"snappy", "plain", "zstd2", "dictionary", "binary"} {
-		splits, err := Open(filepath.Join(dir, name), dataset.Options{Test: true})
-		if err != nil || len(splits) != 3 {
-			t.Fatalf("%s: %v, %v", name, splits, err)
-		}
+		splits := openSplits(t, 3, dataset.Options{Test: true}, filepath.Join(dir, name))
 		train, val, test := name+"/data/train-0000%d-of-00002.parquet", name+"/data/validation-00000-of-00001.parquet", name+"/data/test-00000-of-00001.parquet"
 		for i, want := range []map[string]item{want(fmt.Sprintf(train, 0), fmt.Sprintf(train, 1)), want(val), want(test)} {
 			s := splits[i]
-			if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
-				t.Errorf("%s, %s: %d items, which differ from the %d wanted", name, s.Name, len(got), len(want))
-			}
-			if !slices.Equal(s.Classes(), []string{"zebra", "ant", "bee"}) || s.Output != filepath.Join(dir, name)+"-"+s.Name+"-shards" {
-				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
-			}
+			holds(t, s, want)
+			testenv.Equal(t, strings.Join(s.Classes(), " "), "zebra ant bee", "%s, %s: classes", name, s.Name)
+			testenv.Equal(t, s.Output, filepath.Join(dir, name)+"-"+s.Name+"-shards", "%s, %s: output", name, s.Name)
 		}
-		if splits, err = Open(filepath.Join(dir, name), dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "add --test") {
-			t.Errorf("%s, without --test: %v, %v", name, splits, err)
-		}
+		testenv.Contains(t, notes(openSplits(t, 2, dataset.Options{}, filepath.Join(dir, name))[0]), "add --test")
 		testenv.OK(t, os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))))
-		if _, err = Open(filepath.Join(dir, name), dataset.Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
-			t.Errorf("%s, a file less: %v", name, err)
-		}
+		testenv.Fails(Open(filepath.Join(dir, name), dataset.Options{}))(t, "one of 2 files by its name, and 1 are here")
 	}
-	odd := open(t, filepath.Join(dir, "odd"), dataset.Options{})
-	if got, want := mustItems(t, odd), want("odd/train.parquet"); !reflect.DeepEqual(got, want) {
-		t.Errorf("odd rows: %v, want %v", got, want)
-	}
+	holds(t, open(t, filepath.Join(dir, "odd"), dataset.Options{}), want("odd/train.parquet"))
 }
 
 // TestParquetLabels reads labels that are not whole numbers in the file.
 func TestParquetLabels(t *testing.T) {
-	python := testenv.PythonWith(t, "pyarrow")
 	dir := t.TempDir()
-	if out, err := exec.Command(python, "testdata/parquet.py", dir).CombinedOutput(); err != nil {
-		t.Fatal(string(out), err)
-	}
+	fromPython(t, "pyarrow", "parquet.py", nil, dir)
 	two := sourcetest.Write(t, filepath.Join(dir, "two"), []byte("dog\nant\n"))
 	for _, tc := range []struct {
 		kind    string
@@ -121,18 +100,15 @@ func TestParquetLabels(t *testing.T) {
 		for _, key := range slices.Sorted(maps.Keys(got)) {
 			labels = append(labels, fmt.Sprint(got[key].label))
 		}
-		if strings.Join(labels, " ") != tc.want || strings.Join(s.Classes(), " ") != tc.classes {
-			t.Errorf("%s, %+v: labels %v of %q, want %s of %s", tc.kind, tc.opts, labels, s.Classes(), tc.want, tc.classes)
-		}
+		testenv.Equal(t, strings.Join(labels, " "), tc.want, "%s, %+v: labels", tc.kind, tc.opts)
+		testenv.Equal(t, strings.Join(s.Classes(), " "), tc.classes, "%s, %+v: classes", tc.kind, tc.opts)
 	}
 	for kind, want := range map[string]string{
 		"fraction": `"row 1": the label "0.5" is not a whole number`,
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "to take the images without labels, add --no-labels",
 	} {
-		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", kind, err, want)
-		}
+		refuses(t, filepath.Join(dir, "labels", kind+".parquet"), dataset.Options{}, want)
 	}
 }
 
@@ -145,43 +121,32 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	names := sourcetest.Write(t, filepath.Join(t.TempDir(), "names"), []byte("x\ny\n"))
 	text := parquetSort(t, func(int) goTextRow { return goTextRow{[]byte(jpegStart), "cat"} })
 	for _, tc := range []struct {
-		files [2][]byte
-		opts  dataset.Options
-		want  string // "": no error
+		second []byte // beside the first
+		opts   dataset.Options
+		want   string // "": no error
 	}{
-		{[2][]byte{first, first}, dataset.Options{}, ""},
-		{[2][]byte{first, second}, dataset.Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
-		{[2][]byte{first, second}, dataset.Options{Classes: names}, "its schema names the classes dog, cat"},
-		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, dataset.Options{}, "its schema names the classes cat, dog, owl"},
-		{[2][]byte{first, none}, dataset.Options{}, "its schema names the classes (none)"},
-		{[2][]byte{first, text}, dataset.Options{}, "are not both names or both numbers"},
-		{[2][]byte{first, second}, dataset.Options{NoLabels: true}, ""},
+		{first, dataset.Options{}, ""},
+		{second, dataset.Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
+		{second, dataset.Options{Classes: names}, "its schema names the classes dog, cat"},
+		{goParquet(t, features(`"cat", "dog", "owl"`)), dataset.Options{}, "its schema names the classes cat, dog, owl"},
+		{none, dataset.Options{}, "its schema names the classes (none)"},
+		{text, dataset.Options{}, "are not both names or both numbers"},
+		{second, dataset.Options{NoLabels: true}, ""},
 	} {
-		dir := t.TempDir()
-		for i, data := range tc.files {
-			sourcetest.Write(t, filepath.Join(dir, fmt.Sprintf("train-%05d-of-00002.parquet", i)), data)
-		}
-		if err := refusal(dir, tc.opts); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), strings.ReplaceAll(tc.want, "DIR", dir)) {
-			t.Errorf("%+v: %v, want %q", tc.opts, err, tc.want)
-		}
+		dir := lay(t, map[string][]byte{"train-00000-of-00002.parquet": first, "train-00001-of-00002.parquet": tc.second})
+		testenv.Says(t, tc.opts, refusal(dir, tc.opts), strings.ReplaceAll(tc.want, "DIR", dir))
 	}
-	dir := t.TempDir() // of two splits, the names tell what the labels mean
-	sourcetest.Write(t, filepath.Join(dir, "train-00000-of-00001.parquet"), first)
-	sourcetest.Write(t, filepath.Join(dir, "validation-00000-of-00001.parquet"), second)
-	splits, err := Open(dir, dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(splits, err)
-	}
-	splits[1].ExpectClasses([]string{"cat", "dog"})
-	if got := mustItems(t, splits[1]); got["validation-00000-of-00001/00000-0.jpg"].label != 1 {
-		t.Errorf("%v", got)
-	}
+	// Of two splits, the names tell what the labels mean.
+	dir := lay(t, map[string][]byte{"train-00000-of-00001.parquet": first, "validation-00000-of-00001.parquet": second})
+	val := openSplits(t, 2, dataset.Options{}, dir)[1]
+	val.ExpectClasses([]string{"cat", "dog"})
+	testenv.Equal(t, mustItems(t, val)["validation-00000-of-00001/00000-0.jpg"].label, 1, "label of a dog")
 	// A class of the schema that no row has need not be among the other split's.
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.parquet"), goParquet(t, features(`"cat", "dog", "owl"`))), dataset.Options{})
 	s.ExpectClasses([]string{"dog", "cat"})
-	if got := mustItems(t, s); got["val/00000-0.jpg"].label != 1 || got["val/00001-1.jpg"].label != 0 {
-		t.Errorf("%v", got)
-	}
+	got := mustItems(t, s)
+	testenv.Equal(t, got["val/00000-0.jpg"].label, 1, "label of a cat")
+	testenv.Equal(t, got["val/00001-1.jpg"].label, 0, "label of a dog")
 	s.ExpectClasses([]string{"cat", "owl"})
 	testenv.Fails(items(s))(t, "1 of its 2 classes are not among the 2 of the other split (dog)")
 }
@@ -206,9 +171,7 @@ func TestParquetColumnsThatAreNone(t *testing.T) {
 		`the column "image" holds no image files, as bytes or as a struct with bytes in it: if these are paths, write a CSV`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
 		`has no column "label" with a number or a text for label in each row`:                                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
 	} {
-		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		refuses(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}, want)
 	}
 }
 
@@ -245,17 +208,13 @@ func TestParquetColumns(t *testing.T) {
 	file := sourcetest.Write(t, filepath.Join(dir, "train.parquet"), goParquet(t, one))
 	s := open(t, file, dataset.Options{})
 	got := mustItems(t, s)
-	if it := got["train/00003-3.jpg"]; len(got) != 20 || it.label != 1 || it.data != jpegStart+"xxx" || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
-		t.Errorf("items %v, classes %q", got, s.Classes())
-	}
+	testenv.Equal(t, got["train/00003-3.jpg"], item{label: 1, data: jpegStart + "xxx"}, "row 3")
+	testenv.Equal(t, fmt.Sprint(len(got), s.Classes()), "20 [cat dog]", "rows and classes")
 	s = open(t, file, dataset.Options{Label: "coarse"})
-	if got := mustItems(t, s); got["train/00005-5.jpg"].label != 2 || len(s.Classes()) != 3 {
-		t.Errorf("by another column: %v, classes %q", got, s.Classes())
-	}
-	names := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))
-	if s = open(t, file, dataset.Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
-		t.Errorf("classes %q", s.Classes())
-	}
+	testenv.Equal(t, mustItems(t, s)["train/00005-5.jpg"].label, 2, "label of another column")
+	testenv.Equal(t, len(s.Classes()), 3, "classes of another column")
+	s = open(t, file, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))})
+	testenv.Equal(t, fmt.Sprint(len(mustItems(t, s)), s.Classes()), "20 [x y]", "rows and named classes")
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
 	for want, opts := range map[string]dataset.Options{"to take another column for the labels, add --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
@@ -269,10 +228,7 @@ func TestParquetColumns(t *testing.T) {
 		"download is incomplete": whole[:len(whole)-20], "does not end as parquet files do": []byte("PAR1"), "it is damaged": append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\x7fPAR1"...),
 		"cannot be read as parquet": flipped,
 	} {
-		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
-		if err := refusal(bad, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		refuses(t, sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data), dataset.Options{}, want, "bad.parquet")
 	}
 }
 
@@ -334,10 +290,7 @@ func TestParquetSorts(t *testing.T) {
 	for i, data := range parquetSorts(t) {
 		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}))
 		for row := range 6 {
-			key := fmt.Sprintf("x/%05d-p.jpg", row)
-			if it := got[key]; it.label != int32(row%2) || it.data != jpegStart+strings.Repeat("x", row) {
-				t.Errorf("sort %d: %s is %+v", i, key, it)
-			}
+			testenv.Equal(t, got[fmt.Sprintf("x/%05d-p.jpg", row)], item{label: int32(row % 2), data: jpegStart + strings.Repeat("x", row)}, "sort %d: row %d", i, row)
 		}
 	}
 }
@@ -398,9 +351,7 @@ func TestParquetScalar(t *testing.T) {
 		int64(-16): parquet.Int32Value(-16), int64(-1 << 40): parquet.Int64Value(-1 << 40), true: parquet.BooleanValue(true),
 		float32(-.5): parquet.FloatValue(-.5), -.25: parquet.DoubleValue(-.25), "x": parquet.ByteArrayValue([]byte("x")), nil: parquet.NullValue(),
 	} {
-		if got := parquetScalar(v); got != want {
-			t.Errorf("%v is read as %T %[2]v, want %T %[3]v", v, got, want)
-		}
+		testenv.Equal(t, parquetScalar(v), want, "%v (%[1]T)", v)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -42,26 +41,18 @@ func TestWebDatasetSamples(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000002.tar"), webDatasetTar(t))
 	sourcetest.Write(t, filepath.Join(dir, "wds/_info.json"), []byte("{}"))
 	s := open(t, filepath.Join(dir, "wds"), dataset.Options{})
-	if s.Format != "3 tars of WebDataset" || s.Name != "train" || s.Output != filepath.Join(dir, "wds-shards") || !s.Streamed() {
-		t.Errorf("%q, split %q, output %s", s.Format, s.Name, s.Output)
-	}
+	described(t, s, "3 tars of WebDataset", "train", filepath.Join(dir, "wds-shards"))
+	testenv.Equal(t, s.Streamed(), true, "streamed")
 	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
 		"c.seg": {label: -1, reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + "; if this is a mask or the like, name the images' extension by --image-key"},
 		"d":     {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
 		"e":     {label: -1, reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
-	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
-		t.Errorf("items %v, want %v", got, want)
-	}
+	holds(t, s, want)
 	if c := s.Classes(); len(c) != 13 || c[0] != "00" || c[12] != "12" {
 		t.Errorf("classes %q", c)
 	}
-	notes := strings.Join(s.Notes(), "\n")
-	for _, want := range []string{"_info.json", "000002.tar has no files", "called by their numbers, 00 to 12",
-		"4 files in the tars are neither image nor label, and left out (json, md, others, txt)"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no %q in the notes:\n%s", want, notes)
-		}
-	}
+	testenv.Contains(t, notes(s), "_info.json", "000002.tar has no files", "called by their numbers, 00 to 12",
+		"4 files in the tars are neither image nor label, and left out (json, md, others, txt)")
 }
 
 // TestWebDatasetDots reads keys and extensions with dots in them, from files and from standard input.
@@ -89,13 +80,8 @@ func TestWebDatasetDots(t *testing.T) {
 		opts := tc.opts
 		opts.Stdin = bytes.NewReader(data)
 		for path, opts := range map[string]dataset.Options{sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data): tc.opts, StandardInput: opts} {
-			splits, err := Open(path, opts)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
 			var got []string
-			for key, it := range mustItems(t, splits[0]) {
+			for key, it := range mustItems(t, open(t, path, opts)) {
 				if it.reason != "" {
 					key += ":" + it.reason[:min(8, len(it.reason))]
 				} else {
@@ -104,15 +90,11 @@ func TestWebDatasetDots(t *testing.T) {
 				got = append(got, key)
 			}
 			slices.Sort(got)
-			if strings.Join(got, " ") != tc.want {
-				t.Errorf("%s: %s, want %s", name, got, tc.want)
-			}
+			testenv.Equal(t, strings.Join(got, " "), tc.want, "%s", name)
 		}
 	}
 	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, "0.image.jpg", "0", "0.cls", "0"))
-	if _, err := Open(tar, dataset.Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name; to take the labels from a key") {
-		t.Error(err)
-	}
+	refuses(t, tar, dataset.Options{}, `x.tar: entry "0.image.jpg" near byte`, "without a label .cls under its name; to take the labels from a key")
 	folder := sourcetest.WriteTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
 	testenv.Fails(Open(folder, dataset.Options{ImageKey: "jpg"}))(t, "--image-key is for WebDataset's tars")
 }
@@ -121,29 +103,23 @@ func TestWebDatasetSplits(t *testing.T) {
 	sample := func(key string, label int) []byte {
 		return webDatasetTar(t, key+".cls", fmt.Sprint(label), key+".jpg", jpegStart+key)
 	}
-	for name, tc := range map[string]struct {
-		files []string
-		want  []string // "name output"
-	}{
-		"timm":       {[]string{"imagenet1k-train-0000.tar", "imagenet1k-train-0001.tar", "imagenet1k-validation-00.tar"}, []string{"train D-train-shards", "val D-val-shards"}},
-		"webdataset": {[]string{"imagenet-train-000000.tar", "imagenet-val-000000.tar", "imagenet-test-000000.tar"}, []string{"train D-train-shards", "val D-val-shards", "test D-test-shards"}},
-		"folders":    {[]string{"train/0.tar", "validation/0.tar", "test/0.tar"}, []string{"train D/train-shards", "val D/validation-shards", "test D/test-shards"}},
-		"val alone":  {[]string{"x-val-0.tar.gz"}, []string{"val D-shards"}},
-		"no names":   {[]string{"0.tar", "1.tar"}, []string{"train D-shards"}},
+	for name, want := range map[string]string{ // the tars, and the splits' names and outputs
+		"imagenet1k-train-0000.tar imagenet1k-train-0001.tar imagenet1k-validation-00.tar": "train D-train-shards, val D-val-shards",
+		"imagenet-train-000000.tar imagenet-val-000000.tar imagenet-test-000000.tar":       "train D-train-shards, val D-val-shards, test D-test-shards",
+		"train/0.tar validation/0.tar test/0.tar":                                          "train D/train-shards, val D/validation-shards, test D/test-shards",
+		"x-val-0.tar.gz": "val D-shards",
+		"0.tar 1.tar":    "train D-shards",
 	} {
 		root := filepath.Join(t.TempDir(), "wds")
-		for i, p := range tc.files {
-			data := sample(fmt.Sprint("k", i), len(tc.files)-i)
+		files := strings.Fields(name)
+		for i, p := range files {
+			data := sample(fmt.Sprint("k", i), len(files)-i)
 			if strings.HasSuffix(p, ".gz") {
 				data = sourcetest.Gzip(t, data)
 			}
 			sourcetest.Write(t, filepath.Join(root, p), data)
 		}
-		splits, err := Open(root, dataset.Options{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		splits := testenv.Must(Open(root, dataset.Options{}))(t)
 		var got []string
 		for i, s := range splits {
 			got = append(got, s.Name+" "+strings.Replace(s.Output, root, "D", 1))
@@ -151,23 +127,17 @@ func TestWebDatasetSplits(t *testing.T) {
 				s.ExpectClasses(splits[0].Classes())
 			}
 			mustItems(t, s)
-			if want := splits[0].Classes(); !slices.Equal(s.Classes(), want) {
-				t.Errorf("%s: %s has the classes %q, train %q", name, s.Name, s.Classes(), want)
-			}
+			testenv.Equal(t, fmt.Sprint(s.Classes()), fmt.Sprint(splits[0].Classes()), "%s: %s: classes", name, s.Name)
 		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
+		testenv.Equal(t, strings.Join(got, ", "), want, "%s", name)
 	}
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), dataset.Options{})
-	if got := mustItems(t, s); s.Name != "val" || s.Format != "1 tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
-		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Format, s.Output, got)
-	}
+	one := sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0))
+	s := open(t, one, dataset.Options{})
+	described(t, s, "1 tar of WebDataset", "val", strings.TrimSuffix(one, ".tar")+"-shards")
+	labelled(t, s, "a=0", "0")
 	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), dataset.Options{})
 	more.ExpectClasses(s.Classes())
-	if _, err := items(more); err == nil || !strings.Contains(err.Error(), "has the label 10, and the other split has only 1 classes") {
-		t.Errorf("a label that train has not gives %v", err)
-	}
+	testenv.Fails(items(more))(t, "has the label 10, and the other split has only 1 classes")
 }
 
 func TestWebDatasetClassNames(t *testing.T) {
@@ -176,7 +146,7 @@ func TestWebDatasetClassNames(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(root, "train/0.tar"), webDatasetTar(t, "a.cls", "2", "a.jpg", "A"))
 	named := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("\ufeffcat\r\ntench, Tinca tinca\nowl\nnewt\n\n"))
 	classes := func(opts dataset.Options) ([]string, error) {
-		splits, err := Open(filepath.Join(root), opts)
+		splits, err := Open(root, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -186,20 +156,18 @@ func TestWebDatasetClassNames(t *testing.T) {
 	for _, tc := range []struct {
 		file, content string
 		opts          dataset.Options
-		want          []string
+		want          string
 	}{
-		{"", "", dataset.Options{}, []string{"0", "1", "2"}},
-		{"", "", dataset.Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
-		{"", "", dataset.Options{Classes: "ilsvrc2012"}, wordnet.Wnids()},
-		{"classnames.txt", "a\nb\nc", dataset.Options{}, []string{"a", "b", "c"}},
-		{"train/classes.txt", "x\ny\nz\n", dataset.Options{}, []string{"x", "y", "z"}},
+		{"", "", dataset.Options{}, "0,1,2"},
+		{"", "", dataset.Options{Classes: named}, "cat,tench, Tinca tinca,owl,newt"},
+		{"", "", dataset.Options{Classes: "ilsvrc2012"}, strings.Join(wordnet.Wnids(), ",")},
+		{"classnames.txt", "a\nb\nc", dataset.Options{}, "a,b,c"},
+		{"train/classes.txt", "x\ny\nz\n", dataset.Options{}, "x,y,z"},
 	} {
 		if tc.file != "" {
 			sourcetest.Write(t, filepath.Join(root, tc.file), []byte(tc.content))
 		}
-		if got, err := classes(tc.opts); err != nil || !slices.Equal(got, tc.want) {
-			t.Errorf("%+v: %q, %v", tc, got, err)
-		}
+		testenv.Equal(t, strings.Join(testenv.Must(classes(tc.opts))(t), ","), tc.want, "%+v: classes", tc.opts)
 	}
 	for content, want := range map[string]string{"a\nb\n": "names 2 classes, but", "a\n\nb\nc": "line 2 is empty", "a\nb\na\n": "lines 1 and 3", "": "is empty",
 		"a\nb\nc\xff\n": "line 3 cannot be a class"} {
@@ -211,9 +179,9 @@ func TestWebDatasetClassNames(t *testing.T) {
 	}
 	many := webDatasetTar(t, "a.cls", "999", "a.jpg", "A")
 	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), dataset.Options{})
-	if mustItems(t, s); s.Classes()[999] != "999" || !strings.Contains(strings.Join(s.Notes(), "\n"), "--classes ilsvrc2012") {
-		t.Errorf("1,000 numbers: the last class is %q, notes %q", s.Classes()[999], s.Notes())
-	}
+	mustItems(t, s)
+	testenv.Equal(t, s.Classes()[999], "999", "the last of 1,000 numbers")
+	testenv.Contains(t, notes(s), "--classes ilsvrc2012")
 	testenv.Fails(classes(dataset.Options{Classes: filepath.Join(dir, "nowhere")}))(t, "no such file")
 	testenv.Fails(Open(sourcetest.WriteTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), dataset.Options{Classes: named}))(t, "--classes is for")
 }
@@ -248,33 +216,26 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 			sourcetest.Write(t, filepath.Join(root, fmt.Sprint(i, ".tar")), data)
 		}
 		_, err := items(open(t, root, dataset.Options{}))
-		var format *transport.FormatError
-		if !errors.As(err, &format) {
+		if _, is := errors.AsType[*transport.FormatError](err); !is {
 			t.Errorf("%s: error %v of type %T", name, err, err)
-			continue
 		}
 		for _, want := range tc.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: no %q in %v", name, want, err)
-			}
+			testenv.Says(t, name, err, want)
 		}
 	}
-	for name, tc := range map[string]struct {
-		files []string
+	for want, tc := range map[string]struct {
+		files string
 		opts  dataset.Options
-		want  string
 	}{
-		"unnamed": {[]string{"x-train-0.tar", "extra.tar"}, dataset.Options{}, "this one is not"},
-		"--split": {[]string{"x-train-0.tar", "x-val-0.tar"}, dataset.Options{Split: "all"}, `has no split "all", but train, val`},
-		"astray":  {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, dataset.Options{}, "named for the split val"},
+		"this one is not":                    {"x-train-0.tar extra.tar", dataset.Options{}},
+		`has no split "all", but train, val`: {"x-train-0.tar x-val-0.tar", dataset.Options{Split: "all"}},
+		"named for the split val":            {"train/x-train-0.tar train/x-val-0.tar val/x-val-1.tar", dataset.Options{}},
 	} {
 		root := t.TempDir()
-		for _, p := range tc.files {
+		for _, p := range strings.Fields(tc.files) {
 			sourcetest.Write(t, filepath.Join(root, p), first)
 		}
-		if _, err := Open(root, tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
-		}
+		testenv.Fails(Open(root, tc.opts))(t, want)
 	}
 }
 
@@ -285,13 +246,8 @@ func TestWebDatasetOddMembers(t *testing.T) {
 		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
 	data = data[:len(data)-2*512]
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), dataset.Options{AllowTruncated: true})
-	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: transport.ReasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
-	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
-		t.Errorf("items %v, want %v", got, want)
-	}
-	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "taken though") {
-		t.Errorf("notes %s", notes)
-	}
+	holds(t, s, map[string]item{"a": {data: "A"}, "b": {label: 1, reason: transport.ReasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}})
+	testenv.Contains(t, notes(s), "taken though")
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
 	if err := s.Walk(ctx, func(transport.Item) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 1 {

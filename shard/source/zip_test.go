@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -71,11 +70,8 @@ func readAllOf(t *transport.ZipTree, zip, folder string, files map[string]string
 
 // TestZipsOfPython reads zips of Python's zipfile, and compares them with what archive/zip reads.
 func TestZipsOfPython(t *testing.T) {
-	python := testenv.PythonWith(t, "zipfile")
 	dir := t.TempDir()
-	if out, err := exec.Command(python, "testdata/zips.py", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	fromPython(t, "zipfile", "zips.py", nil, dir)
 	for _, name := range []string{"stored.zip", "packed.zip", "large.zip", "link.zip"} {
 		path := filepath.Join(dir, name)
 		want, err := goZip(path)
@@ -124,11 +120,7 @@ func TestZipsOfPython(t *testing.T) {
 		} else {
 			data = change(data)
 		}
-		bad := sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data)
-		err := refusal(bad, dataset.Options{})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), bad) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
+		refuses(t, sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data), dataset.Options{}, want, filepath.Join(dir, "bad.zip"))
 	}
 }
 
