@@ -39,24 +39,15 @@ func TestWholePartitions(t *testing.T) {
 	if !isCorrupt(damaged[0]) || !errors.Is(damaged[0], fs.ErrNotExist) {
 		t.Errorf("%v does not wrap what is wrong", damaged[0])
 	}
-	text := damaged[0].Error()
-	for _, want := range []string{
-		filepath.Join(dir, "rank-0001") + ": partition 1 of 3 is not whole, 2 of its ",
-		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "imgshard copy GOOD " + dir,
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q does not say %q", text, want)
-		}
-	}
+	testenv.Contains(t, damaged[0].Error(), filepath.Join(dir, "rank-0001")+": partition 1 of 3 is not whole, 2 of its ",
+		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "imgshard copy GOOD "+dir)
 	for i := range s.Len() {
 		_, _, err := s.Read(i, nil)
 		if i%3 == 1 && !errors.Is(err, error(damaged[0])) || i%3 != 1 && err != nil {
 			t.Errorf("sample %d: %v", i, err)
 		}
 	}
-	if err := s.Map(); err != nil {
-		t.Errorf("Map: %v", err)
-	}
+	testenv.OK(t, s.Map())
 	if _, err := s.Label(1); !errors.Is(err, error(damaged[0])) {
 		t.Errorf("label of a sample in the damaged partition: %v", err)
 	}
@@ -77,11 +68,9 @@ func TestNothingWhole(t *testing.T) {
 		}
 		_, err := openWhole(storage.Default, dir, nil)
 		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
-			t.Errorf("partitions %d: %v", partitions+1, err)
+			t.Fatalf("partitions %d: %v", partitions+1, err)
 		}
-		if got := strings.Count(err.Error(), " is not whole, "); got != min(partitions+1, namedMax) {
-			t.Errorf("partitions %d: %d partitions are named", partitions+1, got)
-		}
+		testenv.Equal(t, strings.Count(err.Error(), " is not whole, "), min(partitions+1, namedMax), "of %d partitions named", partitions+1)
 	}
 }
 
@@ -91,8 +80,7 @@ func TestIsExhausted(t *testing.T) {
 		t.Error("a file that is not there is taken for a lack of descriptors")
 	}
 	limitDescriptors(t, 0)
-	_, err := os.Open(os.DevNull)
-	if !isExhausted(err) {
+	if _, err := os.Open(os.DevNull); !isExhausted(err) {
 		t.Errorf("%v is not taken for a lack of descriptors", err)
 	}
 }
@@ -127,8 +115,6 @@ func limitDescriptors(t *testing.T, n uint64) {
 	t.Helper()
 	var old unix.Rlimit
 	testenv.OK(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
-	t.Cleanup(func() {
-		testenv.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old))
-	})
+	t.Cleanup(func() { testenv.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &old)) })
 	testenv.OK(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}))
 }

@@ -53,17 +53,11 @@ func TestFieldsRoundTrip(t *testing.T) {
 			t.Errorf("version %d, fields %v", m.Version, m.Fields)
 		}
 		for i, f := range m.Fields {
-			if f.BytesMax != longest[i] {
-				t.Errorf("%v: longest value of %d bytes, want %d", f, f.BytesMax, longest[i])
-			}
+			testenv.Equal(t, f.BytesMax, longest[i], "%v: bytes of the longest value", f)
 		}
 		testenv.OK(t, s.Map())
-		var buf []byte
+		sameSamples(t, s, samples)
 		for i := range samples {
-			var err error
-			if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
-				t.Error(err)
-			}
 			view, err := s.View(i)
 			if err != nil || !bytes.Equal(view.Fields, samples[i].Fields) || !bytes.Equal(view.Aux, samples[i].Aux) {
 				t.Errorf("view of sample %d: %+v, %v", i, view, err)
@@ -73,10 +67,7 @@ func TestFieldsRoundTrip(t *testing.T) {
 				t.Errorf("values of sample %d: %q, %v", i, values, err)
 			}
 		}
-		report, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) { t.Error(err) }})
-		if err != nil || report.Samples != len(samples) {
-			t.Errorf("%+v, %v", report, err)
-		}
+		verified(t, dir, len(samples))
 	}
 }
 
@@ -173,14 +164,12 @@ func TestAppendRefusesWrongValues(t *testing.T) {
 		"bytes after the values":        append(AppendBytes(AppendBytes(nil, nil), []byte("1")), 0),
 	} {
 		s.Fields = values
-		if err := w.Append(s); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), s.Key) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		err := w.Append(s)
+		testenv.Says(t, s.Key, err, want)
+		testenv.Says(t, s.Key, err, s.Key)
 	}
 	s.Fields = AppendBytes(AppendBytes(nil, []byte("ok")), []byte("[]"))
-	if err := w.Append(s); err != nil { // the set is as it was
-		t.Error(err)
-	}
+	testenv.OK(t, w.Append(s)) // the set is as it was
 }
 
 // TestForgedFields verifies records whose fields are none, though every checksum is right.
@@ -240,24 +229,26 @@ func targetValues(n, w, h int) []byte {
 	return AppendBytes(values, mask.Append(nil, w, h, labels))
 }
 
-func TestTargetsRoundTrip(t *testing.T) {
-	samples, options := makeSamples(5), testOptions(2)
+// targetSamples makes samples with objects and masks.
+func targetSamples(n, partitions int) ([]Sample, SetOptions) {
+	samples, options := makeSamples(n), testOptions(partitions)
 	options.Fields = targetFields
 	for i := range samples {
 		samples[i].Fields = targetValues(i, 4, 3)
 	}
+	return samples, options
+}
+
+func TestTargetsRoundTrip(t *testing.T) {
+	samples, options := targetSamples(5, 2)
 	s := openSet(t, writeSet(t, samples, options))
 	m := s.Manifest()
 	if m.Version != version3 || !m.Fields.Equal(targetFields) || !slices.Equal(m.Fields[1].Ids, []int64{1, 90}) {
 		t.Errorf("version %d, fields %+v", m.Version, m.Fields)
 	}
 	var o ObjectValue
-	var buf []byte
+	sameSamples(t, s, samples)
 	for i := range samples {
-		var err error
-		if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
-			t.Error(err)
-		}
 		values := testenv.Must(m.Fields.Split(samples[i].Fields, nil))(t)
 		if err := m.Fields[1].ReadObjects(values[1], &o); err != nil || len(o.Labels) != i || len(o.Boxes) != 4*i {
 			t.Fatalf("sample %d: %+v, %v", i, o, err)
@@ -265,17 +256,11 @@ func TestTargetsRoundTrip(t *testing.T) {
 		if i == 4 && (o.Labels[3] != 1 || o.Boxes[15] != 5 || math.Float32frombits(binary.LittleEndian.Uint32(o.Columns[1][12:])) != 4.5) {
 			t.Errorf("%+v", o)
 		}
-		if got := o.Append(nil); string(got) != string(values[1]) {
-			t.Errorf("sample %d is written differently: % x, % x", i, got, values[1])
-		}
+		testenv.Same(t, o.Append(nil), values[1], "sample %d as it is written again", i)
 	}
 	values, _ := m.Fields.Split(targetValues(1, 2, 1), nil)
-	if got := string(m.Fields[1].JSON(values[1])); got != `{"area":[0],"boxes":[[0,0.5,1,2]],"iscrowd":[0],"labels":[0]}` {
-		t.Error(got)
-	}
-	if got := string(m.Fields[2].JSON(values[2])); got != `{"height":1,"width":2}` {
-		t.Error(got)
-	}
+	testenv.Equal(t, string(m.Fields[1].JSON(values[1])), `{"area":[0],"boxes":[[0,0.5,1,2]],"iscrowd":[0],"labels":[0]}`, "objects")
+	testenv.Equal(t, string(m.Fields[2].JSON(values[2])), `{"height":1,"width":2}`, "mask")
 }
 
 func TestWriterRefusesDamagedTargets(t *testing.T) {
@@ -296,20 +281,14 @@ func TestWriterRefusesDamagedTargets(t *testing.T) {
 		w := testenv.Must(NewSetWriter(filepath.Join(t.TempDir(), "x"), options))(t)
 		sample := makeSamples(1)[0]
 		sample.Fields = values
-		if err := w.Append(sample); err == nil || !strings.Contains(err.Error(), "field") {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Says(t, name, w.Append(sample), "field")
 		w.Abort()
 	}
 }
 
 // targetSet writes samples with objects and masks as a set of one shard, and returns its folder.
 func targetSet(t testing.TB) string {
-	samples, options := makeSamples(4), testOptions(1)
-	options.Fields = targetFields
-	for i := range samples {
-		samples[i].Fields = targetValues(i, 4, 3)
-	}
+	samples, options := targetSamples(4, 1)
 	return writeSet(t, samples, options)
 }
 
@@ -320,10 +299,7 @@ func FuzzTargets(f *testing.F) {
 	}
 	f.Add(AppendBytes(AppendBytes(AppendInts(nil, 1), nil), nil)) // neither objects nor a mask
 	fields := targetFields.bounded(RecordBytesMax)
-	other, err := fields.Split(targetValues(7, 4, 3), nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	other := testenv.Must(fields.Split(targetValues(7, 4, 3), nil))(f)
 	f.Fuzz(func(t *testing.T, values []byte) {
 		split, err := fields.Split(values, nil)
 		if err != nil {

@@ -14,26 +14,26 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
+// seeds are the contents of the files that a pattern matches.
+func seeds(f *testing.F, pattern string) (all [][]byte) {
+	f.Helper()
+	for _, path := range testenv.Must(filepath.Glob(pattern))(f) {
+		all = append(all, testenv.Must(os.ReadFile(path))(f))
+	}
+	if len(all) == 0 {
+		f.Fatalf("no file is called %s", pattern)
+	}
+	return all
+}
+
 // FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the checksums is reached.
 func FuzzReader(f *testing.F) {
-	paths, err := filepath.Glob("testdata/v*/*/*/*.imgshard")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("%v: %v", paths, err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range seeds(f, "testdata/v*/*/*/*.imgshard") {
 		f.Add(data, false)
 		f.Add(data, true)
 		f.Add(data[:len(data)-footerSize], true)
 	}
-	targets, err := os.ReadFile(filepath.Join(targetSet(f), shardPath(0, 0)))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(targets, true)
+	f.Add(seeds(f, filepath.Join(targetSet(f), shardPath(0, 0)))[0], true)
 	f.Add([]byte(magicStart), false)
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
 		if sign && len(data) >= prefixSize+footerSize {
@@ -74,16 +74,7 @@ func FuzzReader(f *testing.F) {
 // FuzzManifest decodes any bytes; with sign, the checksum is made right first. A manifest that is accepted must be
 // encoded to one that is accepted, too.
 func FuzzManifest(f *testing.F) {
-	paths, err := filepath.Glob("testdata/v*/*/" + manifestName)
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("%v: %v", paths, err)
-	}
-	paths = append(paths, filepath.Join(targetSet(f), manifestName))
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range append(seeds(f, "testdata/v*/*/"+manifestName), seeds(f, filepath.Join(targetSet(f), manifestName))...) {
 		f.Add(data, false)
 		f.Add(data, true)
 	}
@@ -95,10 +86,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again := testenv.Must(m.encode())(t)
-		if _, err := decodeManifest("manifest.json", again); err != nil {
-			t.Fatalf("%v\n%s", err, again)
-		}
+		testenv.Must(decodeManifest("manifest.json", testenv.Must(m.encode())(t)))(t)
 	})
 }
 

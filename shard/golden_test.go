@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
@@ -75,14 +74,9 @@ func imageSamples(t *testing.T) []Sample {
 	paths := testenv.Must(fs.Glob(root, "*/*"))(t)
 	for _, path := range paths {
 		data := testenv.Must(fs.ReadFile(root, path))(t)
-		config, name, err := image.DecodeConfig(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		config, name := testenv.Must2(image.DecodeConfig(bytes.NewReader(data)))(t)
 		s := Sample{Key: path, Width: config.Width, Height: config.Height, Format: imagefile.Sniff(data), Image: data}
-		if s.Format.String() != name {
-			t.Fatalf("%s: told to be %v, is %s", path, s.Format, name)
-		}
+		testenv.Equal(t, s.Format.String(), name, "%s: format", path)
 		if strings.HasPrefix(path, "n01443537/") {
 			s.Label = 1
 		}
@@ -102,25 +96,12 @@ func TestGoldenSets(t *testing.T) {
 				testenv.OK(t, os.CopyFS(dir, os.DirFS(fresh)))
 			}
 			s := openSet(t, dir)
-			if s.Len() != len(golden.samples) {
-				t.Fatalf("%d samples, want %d", s.Len(), len(golden.samples))
-			}
-			var buf []byte
-			for i := range golden.samples {
-				var err error
-				if buf, err = compareSample(s, i, &golden.samples[i], buf); err != nil {
-					t.Error(err)
-				}
-			}
-			report, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) { t.Error(err) }})
-			if err != nil || report.Samples != s.Len() {
-				t.Errorf("%+v, %v", report, err)
-			}
+			testenv.Equal(t, s.Len(), len(golden.samples), "samples")
+			sameSamples(t, s, golden.samples)
+			verified(t, dir, s.Len())
 			for _, info := range s.Manifest().Shards { // the writer still writes the same bytes
 				want := testenv.Must(os.ReadFile(filepath.Join(dir, info.Path)))(t)
-				if got, err := os.ReadFile(filepath.Join(fresh, info.Path)); !bytes.Equal(got, want) {
-					t.Errorf("%s is written differently now: %v", info.Path, err)
-				}
+				testenv.Same(t, testenv.Must(os.ReadFile(filepath.Join(fresh, info.Path)))(t), want, "%s as it is written now", info.Path)
 			}
 		})
 	}
@@ -134,9 +115,7 @@ func TestDocumentedBytes(t *testing.T) {
 	for dir, example := range map[string]string{goldenV1: v1, goldenV2: v2} {
 		compareDump(t, example, filepath.Join(dir, "val-shards/rank-0000/00000.imgshard"))
 		manifest := testenv.Must(os.ReadFile(filepath.Join(dir, "val-shards", manifestName)))(t)
-		if !strings.Contains(example, string(manifest)) {
-			t.Errorf("the document does not show the manifest:\n%s", manifest)
-		}
+		testenv.Contains(t, example, string(manifest))
 	}
 }
 
@@ -145,14 +124,8 @@ func compareDump(t *testing.T, example, file string) {
 	t.Helper()
 	var got []byte
 	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)`).FindAllStringSubmatch(example, -1) {
-		if at := fmt.Sprintf("%04x", len(got)); m[1] != at {
-			t.Fatalf("line %q, expected byte %s", m[0], at)
-		}
-		bytes := testenv.Must(hex.DecodeString(strings.ReplaceAll(m[2], " ", "")))(t)
-		got = append(got, bytes...)
+		testenv.Equal(t, m[1], fmt.Sprintf("%04x", len(got)), "line %q: offset", m[0])
+		got = append(got, testenv.Must(hex.DecodeString(strings.ReplaceAll(m[2], " ", "")))(t)...)
 	}
-	want := testenv.Must(os.ReadFile(file))(t)
-	if !bytes.Equal(got, want) {
-		t.Errorf("the document shows %d bytes:\n% x\n%s has %d:\n% x", len(got), got, file, len(want), want)
-	}
+	testenv.Same(t, got, testenv.Must(os.ReadFile(file))(t), "what the document shows of %s", file)
 }

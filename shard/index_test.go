@@ -38,9 +38,7 @@ func TestIndexOfAStranger(t *testing.T) {
 	for _, name := range []string{"outside", "source/inside", "source/below/inside"} {
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), image, 0o600))
 	}
-	before := storage.Default
-	defer func() { storage.Default = before }()
-	storage.Default = storage.NewClient()
+	ownClient(t)
 	web := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer web.Close()
 	read := func(url string) error {
@@ -75,9 +73,9 @@ func TestIndexOfAStranger(t *testing.T) {
 		object := testenv.Must(at.Stat("inside"))(t)
 		index := httptest.NewServer(http.FileServer(http.Dir(writeIndex(t, source, "inside", image, object))))
 		defer index.Close()
-		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "may use only its own host") || !strings.Contains(err.Error(), "--allow-source") {
-			t.Errorf("images in %s: %v", source, err)
-		}
+		err := read(index.URL)
+		testenv.Says(t, source, err, "may use only its own host")
+		testenv.Says(t, source, err, "--allow-source")
 		storage.Default.Sources = []string{source}
 		if err := read(index.URL); (err == nil) != storage.IsRemote(source) {
 			t.Errorf("images in %s, which is allowed: %v", source, err)
@@ -100,13 +98,10 @@ func TestOneWrongAnswerOfAnIndex(t *testing.T) {
 		server.requests.Store(0)
 		server.flip = func(n int) bool { return n == wrong }
 		set, err := OpenSet(web.URL + "/index")
-		if err != nil {
-			t.Fatalf("answer %d is wrong: %v", wrong, err)
-		}
+		testenv.OK(t, err, "answer %d is wrong", wrong)
 		record, _, err := set.Read(0, nil)
-		if err != nil || !bytes.Equal(record.Image, image) {
-			t.Errorf("answer %d is wrong: %v", wrong, err)
-		}
+		testenv.OK(t, err, "answer %d is wrong", wrong)
+		testenv.Same(t, record.Image, image, "answer %d is wrong: image", wrong)
 		set.Close()
 		if int(server.requests.Load()) <= wrong {
 			return
@@ -118,14 +113,7 @@ func TestOneWrongAnswerOfAnIndex(t *testing.T) {
 // checksums are made to fit first. Of an accepted table each byte of the shard must be of one image, of the file, or a zero.
 func FuzzIndexTable(f *testing.F) {
 	dir := writeIndex(f, "/source", "a.jpg", bytes.Repeat([]byte("image"), 30), storage.Object{Bytes: 150})
-	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.imgshard"))
-	if err != nil || len(paths) != 1 {
-		f.Fatalf("%v: %v", paths, err)
-	}
-	data, err := os.ReadFile(paths[0])
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join(dir, shardPath(0, 0))))(f)
 	for _, sign := range []bool{false, true} {
 		f.Add(data, uint32(1), sign)
 		f.Add(data[:len(data)-1], uint32(1), sign)
@@ -175,18 +163,12 @@ func TestObjectLines(t *testing.T) {
 		return IndexObject{Path: fmt.Sprint("ä/", strings.Repeat("n", i%50), i), Object: storage.Object{Bytes: int64(i), Version: "v"}}
 	}
 	for i := range n {
-		if got, err := w.AddObject(object(i)); got != i || err != nil {
-			t.Fatal(got, err)
-		}
+		testenv.Equal(t, testenv.Must(w.AddObject(object(i)))(t), i, "index of an object")
 	}
 	m := testenv.Must(w.Commit())(t)
 	l := testenv.Must(readObjects(storage.NewFolder(dir), m.Index.SHA256))(t)
-	if len(l.starts) != n {
-		t.Errorf("%d lines", len(l.starts))
-	}
+	testenv.Equal(t, len(l.starts), n, "lines")
 	for i := range n {
-		if got, err := l.at(uint32(i)); got != object(i) || err != nil {
-			t.Fatalf("object %d: %+v, %v", i, got, err)
-		}
+		testenv.Equal(t, testenv.Must(l.at(uint32(i)))(t), object(i), "object %d", i)
 	}
 }

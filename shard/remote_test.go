@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
@@ -106,34 +107,25 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 	dir, cached := writeSet(t, samples, options), t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
-	before := storage.Default
-	defer func() { storage.Default = before }()
-	storage.Default = storage.NewClient()
+	ownClient(t)
 	local := openSet(t, dir)
 	for _, step := range []string{"empty", "full", "damaged", "full again"} {
 		cache := testenv.Must(cache.Open(cached, 1<<30))(t)
 		storage.Default.Cache = cache
 		if step == "damaged" {
-			files, _ := filepath.Glob(filepath.Join(cached, "*.kept"))
-			if len(files) == 0 {
-				t.Fatal("no files")
-			}
-			for _, name := range files {
-				data := testenv.Must(os.ReadFile(name))(t)
-				for i := 50; i < len(data); i += 100 {
-					data[i] ^= 1
-				}
-				testenv.OK(t, os.WriteFile(name, data, 0o600))
-			}
+			sourcetest.Flip(t, filepath.Join(cached, "*.kept"), 50, 100)
 		}
-		if err := sameAs(local, server.URL); err != nil {
-			t.Fatal(step, err)
-		}
-		if misses := cache.MissBytes.Load(); (misses == 0) != strings.HasPrefix(step, "full") {
-			t.Errorf("%s: %d bytes came from the server", step, misses)
-		}
+		testenv.OK(t, sameAs(local, server.URL), "%s", step)
+		testenv.Equal(t, cache.MissBytes.Load() == 0, strings.HasPrefix(step, "full"), "%s: nothing came from the server", step)
 		cache.Close()
 	}
+}
+
+// ownClient gives the test a client of its own.
+func ownClient(t *testing.T) {
+	before := storage.Default
+	t.Cleanup(func() { storage.Default = before })
+	storage.Default = storage.NewClient()
 }
 
 // sameAs compares all samples and keys of the set at a URL with those of another.
@@ -172,27 +164,16 @@ func TestHalfSyncedSet(t *testing.T) {
 	defer server.Close()
 	cache := testenv.Must(cache.Open(t.TempDir(), 1<<30))(t)
 	defer cache.Close()
-	before := storage.Default
-	defer func() { storage.Default = before }()
-	storage.Default = storage.NewClient()
+	ownClient(t)
 	storage.Default.Cache = cache
 	testenv.OK(t, os.CopyFS(synced, os.DirFS(old)))
-	manifest, err := os.ReadFile(filepath.Join(fresh, manifestName))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(synced, manifestName), manifest, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := testenv.Must(os.ReadFile(filepath.Join(fresh, manifestName)))(t)
+	testenv.OK(t, os.WriteFile(filepath.Join(synced, manifestName), manifest, 0o600))
 	for range 2 {
-		if err := sameAs(openSet(t, fresh), server.URL); !strings.Contains(fmt.Sprint(err), "another build's") {
-			t.Fatalf("half of it: %v", err)
-		}
+		testenv.Says(t, "half of it", sameAs(openSet(t, fresh), server.URL), "another build's")
 	}
 	testenv.OK(t, errors.Join(os.RemoveAll(synced), os.CopyFS(synced, os.DirFS(fresh))))
-	if err := sameAs(openSet(t, fresh), server.URL); err != nil {
-		t.Errorf("all of it: %v", err)
-	}
+	testenv.OK(t, sameAs(openSet(t, fresh), server.URL), "all of it")
 }
 
 // A flipper serves a folder, and changes a byte of the answers to some requests, counted from 0.
@@ -224,9 +205,7 @@ func TestOneWrongAnswer(t *testing.T) {
 	server := flipper{Handler: http.FileServer(http.Dir(local.Dir()))}
 	web := httptest.NewServer(&server)
 	defer web.Close()
-	before := storage.Default
-	defer func() { storage.Default = before }()
-	storage.Default = storage.NewClient()
+	ownClient(t)
 	read := func() error {
 		server.requests.Store(0)
 		return sameAs(local, web.URL)
@@ -239,9 +218,7 @@ func TestOneWrongAnswer(t *testing.T) {
 				storage.Default.Cache = cache
 			}
 			server.flip = func(n int) bool { return n == wrong }
-			if err := read(); err != nil {
-				t.Errorf("answer %d is wrong, cache %v: %v", wrong, cached, err)
-			}
+			testenv.OK(t, read(), "answer %d is wrong, cache %v", wrong, cached)
 			more = int(server.requests.Load()) > wrong
 			storage.Default.Cache = nil
 		}
@@ -273,14 +250,8 @@ func TestFetchAndCheck(t *testing.T) {
 		return set.Check(i, bytes, err)
 	}
 	for i := range set.Len() {
-		want, _, err := set.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, _, err := set.reader(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want, _ := testenv.Must2(set.Read(i, nil))(t)
+		r, _ := testenv.Must2(set.reader(i))(t)
 		file := r.file
 		for _, fetchErr := range []error{nil, errors.New("EIO")} {
 			r.file = wrongFile{file, fetchErr}
@@ -289,7 +260,7 @@ func TestFetchAndCheck(t *testing.T) {
 			}
 		}
 		r.file = wrongFile{file, &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden}}
-		_, err = fetch(i)
+		_, err := fetch(i)
 		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("sample %d: %v", i, err)
 		}

@@ -63,11 +63,16 @@ func writeSet(t testing.TB, samples []Sample, options SetOptions) string {
 	dir := filepath.Join(t.TempDir(), "train-shards")
 	w := testenv.Must(NewSetWriter(dir, options))(t)
 	defer w.Abort()
+	appendAll(t, w, samples)
+	testenv.Must(w.Commit())(t)
+	return dir
+}
+
+func appendAll(t testing.TB, w *SetWriter, samples []Sample) {
+	t.Helper()
 	for _, s := range samples {
 		testenv.OK(t, w.Append(s))
 	}
-	testenv.Must(w.Commit())(t)
-	return dir
 }
 
 func openSet(t testing.TB, dir string) *Set {
@@ -99,6 +104,17 @@ func compareSample(s *Set, i int, want *Sample, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
+// sameSamples compares the samples of a set with what was written.
+func sameSamples(t *testing.T, s *Set, want []Sample) {
+	t.Helper()
+	var buf []byte
+	for i := range want {
+		var err error
+		buf, err = compareSample(s, i, &want[i], buf)
+		testenv.OK(t, err)
+	}
+}
+
 func TestSetRoundTrip(t *testing.T) {
 	for _, partitions := range []int{1, 2, 3, 7} {
 		for _, n := range []int{0, 1, 5, 61} {
@@ -108,22 +124,14 @@ func TestSetRoundTrip(t *testing.T) {
 				if s.Len() != n || s.Partitions() != partitions || len(s.Missing()) != 0 {
 					t.Fatalf("Len %d, Partitions %d, Missing %v", s.Len(), s.Partitions(), s.Missing())
 				}
-				var buf []byte
+				sameSamples(t, s, samples)
 				for i := range samples {
-					var err error
-					if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
-						t.Fatal(err)
+					at := testenv.Must(s.Locate(i))(t)
+					if at.Partition != i%partitions || at.Shard != i/partitions/4 || at.Record != i/partitions%4 {
+						t.Fatalf("Locate(%d) = %+v", i, at)
 					}
-					at, err := s.Locate(i)
-					if err != nil || at.Partition != i%partitions || at.Shard != i/partitions/4 || at.Record != i/partitions%4 {
-						t.Fatalf("Locate(%d) = %+v, %v", i, at, err)
-					}
-					if found, err := s.Find(samples[i].Key); found != i || err != nil {
-						t.Fatalf("Find(%s) = %d, %v, want %d", samples[i].Key, found, err, i)
-					}
-					if label, err := s.Label(i); label != samples[i].Label || err != nil {
-						t.Fatalf("label of %d: %d, %v", i, label, err)
-					}
+					testenv.Equal(t, testenv.Must(s.Find(samples[i].Key))(t), i, "Find(%s)", samples[i].Key)
+					testenv.Equal(t, testenv.Must(s.Label(i))(t), samples[i].Label, "label of %d", i)
 				}
 				for _, i := range []int{-1, n} {
 					if _, _, err := s.Read(i, nil); !errors.Is(err, ErrNotFound) {
@@ -178,16 +186,11 @@ func isMissing(err error) bool {
 func TestReadDoesNotAllocate(t *testing.T) {
 	samples := makeSamples(50)
 	s := openSet(t, writeSet(t, samples, testOptions(2)))
-	buf := make([]byte, 4096)
-	i := 0
-	allocs := testing.AllocsPerRun(200, func() {
+	buf, i := make([]byte, 4096), 0
+	testenv.NoAllocations(t, 200, func() {
 		var err error
-		if _, buf, err = s.Read(i%len(samples), buf); err != nil {
-			t.Fatal(err)
-		}
+		_, buf, err = s.Read(i%len(samples), buf)
+		testenv.OK(t, err)
 		i++
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations a read", allocs)
-	}
+	}, "a read")
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,15 +13,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// names returns what is in a folder, hidden files too.
-func names(t *testing.T, dir string) []string {
+// names are what is in a folder, hidden files too.
+func names(t *testing.T, dir string) string {
 	t.Helper()
-	entries := testenv.Must(os.ReadDir(dir))(t)
 	var list []string
-	for _, e := range entries {
+	for _, e := range testenv.Must(os.ReadDir(dir))(t) {
 		list = append(list, e.Name())
 	}
-	return list
+	return strings.Join(list, " ")
 }
 
 func TestNothingAppearsBeforeCommit(t *testing.T) {
@@ -33,7 +31,7 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 	testenv.OK(t, os.WriteFile(filepath.Join(scratch, "bucket"), []byte("x"), 0o666))
 	for _, s := range makeSamples(9) {
 		testenv.OK(t, w.Append(s))
-		for _, name := range names(t, parent) {
+		for name := range strings.FieldsSeq(names(t, parent)) {
 			if !strings.HasPrefix(name, ".train-shards.") {
 				t.Fatalf("%s appeared", name)
 			}
@@ -42,19 +40,10 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 	if _, err := FindSets(parent); !errors.Is(err, ErrNotSet) {
 		t.Errorf("before Commit: %v", err)
 	}
-	m, err := w.Commit()
-	if err != nil || m.Samples != 9 {
-		t.Fatal(m, err)
-	}
-	if got := names(t, parent); !slices.Equal(got, []string{"train-shards"}) {
-		t.Errorf("after Commit: %v", got)
-	}
-	if got := names(t, dir); !slices.Equal(got, []string{"manifest.json", "rank-0000", "rank-0001"}) {
-		t.Errorf("in the set: %v", got)
-	}
-	if err := w.Abort(); err != nil {
-		t.Error(err)
-	}
+	testenv.Equal(t, testenv.Must(w.Commit())(t).Samples, 9, "samples")
+	testenv.Equal(t, names(t, parent), "train-shards", "after Commit")
+	testenv.Equal(t, names(t, dir), "manifest.json rank-0000 rank-0001", "in the set")
+	testenv.OK(t, w.Abort())
 	if err := w.Append(makeSamples(1)[0]); err == nil {
 		t.Error("Append after Commit")
 	}
@@ -64,13 +53,9 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 func TestAbortLeavesNothing(t *testing.T) {
 	parent := t.TempDir()
 	w := testenv.Must(NewSetWriter(filepath.Join(parent, "out"), testOptions(2)))(t)
-	for _, s := range makeSamples(9) {
-		testenv.OK(t, w.Append(s))
-	}
+	appendAll(t, w, makeSamples(9))
 	testenv.OK(t, w.Abort())
-	if got := names(t, parent); len(got) != 0 {
-		t.Errorf("left: %v", got)
-	}
+	testenv.Equal(t, names(t, parent), "", "left")
 	if _, err := w.Commit(); err == nil {
 		t.Error("Commit after Abort")
 	}
@@ -90,9 +75,7 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 	}
 	testenv.Fails(NewSetWriter(filepath.Join(parent, "out"), testOptions(1)))(t, "another process")
 	testenv.OK(t, w.Abort())
-	if got := names(t, parent); !slices.Equal(got, []string{filepath.Base(other)}) {
-		t.Errorf("left: %v", got)
-	}
+	testenv.Equal(t, names(t, parent), filepath.Base(other), "left")
 }
 
 func TestPathThatIsTaken(t *testing.T) {
@@ -101,19 +84,11 @@ func TestPathThatIsTaken(t *testing.T) {
 	options := testOptions(1)
 	options.Replace = true
 	w := testenv.Must(NewSetWriter(dir, options))(t)
-	for _, s := range makeSamples(5) {
-		testenv.OK(t, w.Append(s))
-	}
-	if s := openSet(t, dir); s.Len() != 3 {
-		t.Errorf("before Commit: %d samples", s.Len())
-	}
+	appendAll(t, w, makeSamples(5))
+	testenv.Equal(t, openSet(t, dir).Len(), 3, "samples before Commit")
 	testenv.Must(w.Commit())(t)
-	if s := openSet(t, dir); s.Len() != 5 {
-		t.Errorf("after Commit: %d samples", s.Len())
-	}
-	if got := names(t, filepath.Dir(dir)); !slices.Equal(got, []string{"train-shards"}) {
-		t.Errorf("left: %v", got)
-	}
+	testenv.Equal(t, openSet(t, dir).Len(), 5, "samples after Commit")
+	testenv.Equal(t, names(t, filepath.Dir(dir)), "train-shards", "left")
 
 	full := t.TempDir()
 	testenv.OK(t, os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666))
@@ -148,9 +123,7 @@ func TestRefusedSamples(t *testing.T) {
 		}
 		testenv.OK(t, w.Append(s))
 	}
-	if m, err := w.Commit(); err != nil || m.Samples != 3 {
-		t.Fatal(m, err)
-	}
+	testenv.Equal(t, testenv.Must(w.Commit())(t).Samples, 3, "samples")
 	if err := w.SetClasses(nil); err == nil {
 		t.Error("SetClasses after Append")
 	}
@@ -167,7 +140,7 @@ func TestRefusedOptions(t *testing.T) {
 		parent := t.TempDir()
 		o := testOptions(1)
 		change(&o)
-		if _, err := NewSetWriter(filepath.Join(parent, "out"), o); err == nil || len(names(t, parent)) != 0 {
+		if _, err := NewSetWriter(filepath.Join(parent, "out"), o); err == nil || names(t, parent) != "" {
 			t.Errorf("%s: %v, leaves %v", name, err, names(t, parent))
 		}
 	}
@@ -212,10 +185,7 @@ func TestFailingWrites(t *testing.T) {
 	for calls := int64(0); ; calls++ {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "out")
-		w, err := NewSetWriter(dir, testOptions(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testenv.Must(NewSetWriter(dir, testOptions(2)))(t)
 		var budget atomic.Int64
 		budget.Store(calls)
 		create := w.create
@@ -228,9 +198,7 @@ func TestFailingWrites(t *testing.T) {
 				break
 			}
 		}
-		if err == nil {
-			_, err = w.Commit()
-		}
+		_, err := w.Commit()
 		if err == nil {
 			if calls < 8 {
 				t.Errorf("only %d calls", calls)
@@ -241,12 +209,8 @@ func TestFailingWrites(t *testing.T) {
 		if !errors.Is(err, errDiskFull) {
 			t.Fatalf("call %d: %v", calls, err)
 		}
-		if err := w.Abort(); err != nil {
-			t.Error(err)
-		}
-		if got := names(t, parent); len(got) != 0 {
-			t.Fatalf("call %d fails, and leaves %v", calls, got)
-		}
+		testenv.OK(t, w.Abort())
+		testenv.Equal(t, names(t, parent), "", "left after call %d failed", calls)
 	}
 }
 
@@ -282,9 +246,7 @@ func TestFindSets(t *testing.T) {
 
 func TestOrderHash(t *testing.T) {
 	// printf 'imgshard order v1\0007\000n01440764/n01440764_10026.JPEG' | sha256sum
-	if got := OrderHash(7, "n01440764/n01440764_10026.JPEG"); got != orderHashExample {
-		t.Errorf("%#x", got)
-	}
+	testenv.Equal(t, OrderHash(7, "n01440764/n01440764_10026.JPEG"), orderHashExample, "hash")
 }
 
 const orderHashExample = 0x73ca3ecd3e3bde4c
@@ -298,12 +260,8 @@ func TestShardOfManySamples(t *testing.T) {
 	options := testOptions(1)
 	options.ShardSamples = 0
 	s := openSet(t, writeSet(t, samples, options))
-	if got := len(s.Manifest().Shards); got != 1 {
-		t.Errorf("%d shards, want 1", got)
-	}
-	if _, err := compareSample(s, len(samples)-1, &samples[len(samples)-1], nil); err != nil {
-		t.Error(err)
-	}
+	testenv.Equal(t, len(s.Manifest().Shards), 1, "shards")
+	testenv.Must(compareSample(s, len(samples)-1, &samples[len(samples)-1], nil))(t)
 }
 
 // TestBuildKilledWhileItReplaced is killed between the two renames: the next build gives the old set its name back.
@@ -315,16 +273,12 @@ func TestBuildKilledWhileItReplaced(t *testing.T) {
 		options.Replace = replace
 		w, err := NewSetWriter(dir, options)
 		if replace {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			testenv.OK(t, w.Abort())
-		} else if err == nil || !strings.Contains(err.Error(), "--force") {
-			t.Errorf("over the set: %v", err)
+		} else {
+			testenv.Says(t, "over the set", err, "--force")
 		}
-		if s := openSet(t, dir); s.Len() != 3 {
-			t.Errorf("%d samples are left", s.Len())
-		}
+		testenv.Equal(t, openSet(t, dir).Len(), 3, "samples that are left")
 	}
 }
 
@@ -344,9 +298,7 @@ func TestReplacedSetLeavesOtherFiles(t *testing.T) {
 			testenv.OK(t, errors.Join(os.Rename(dir, hiddenBeside(dir, "replaced")), os.CopyFS(dir, os.DirFS(writeSet(t, makeSamples(5), options)))))
 		}
 		w := testenv.Must(NewSetWriter(dir, options))(t)
-		for _, s := range makeSamples(5) {
-			testenv.OK(t, w.Append(s))
-		}
+		appendAll(t, w, makeSamples(5))
 		testenv.Must(w.Commit())(t)
 		for _, name := range others {
 			data, err := os.ReadFile(filepath.Join(dir, name))
@@ -354,12 +306,9 @@ func TestReplacedSetLeavesOtherFiles(t *testing.T) {
 				t.Errorf("killed %v: %s: %q, %v", killed, name, data, err)
 			}
 		}
-		if s, val := openSet(t, dir), openSet(t, filepath.Join(dir, "val")); s.Len() != 5 || val.Len() != 2 {
-			t.Errorf("killed %v: %d and %d samples", killed, s.Len(), val.Len())
-		}
-		if got := names(t, filepath.Dir(dir)); len(got) != 1 {
-			t.Errorf("killed %v: left beside it: %v", killed, got)
-		}
+		testenv.Equal(t, openSet(t, dir).Len(), 5, "killed %v: samples", killed)
+		testenv.Equal(t, openSet(t, filepath.Join(dir, "val")).Len(), 2, "killed %v: samples of the other set", killed)
+		testenv.Equal(t, names(t, filepath.Dir(dir)), filepath.Base(dir), "killed %v: left", killed)
 	}
 }
 
@@ -374,16 +323,13 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 		}
 	}
 	f := testenv.Must(w.CreateFile("rejects.jsonl"))(t)
-	if _, err := io.WriteString(f, "{}\n"); errors.Join(err, f.Close()) != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(io.WriteString(f, "{}\n"))(t)
+	testenv.OK(t, f.Close())
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the set is there before Commit")
 	}
 	testenv.Must(w.Commit())(t)
-	if data, err := os.ReadFile(filepath.Join(dir, "rejects.jsonl")); err != nil || string(data) != "{}\n" {
-		t.Errorf("%q, %v", data, err)
-	}
+	testenv.Equal(t, string(testenv.Must(os.ReadFile(filepath.Join(dir, "rejects.jsonl")))(t)), "{}\n", "the file")
 	if _, err := w.CreateFile("late"); err == nil {
 		t.Error("a file is made after Commit")
 	}
@@ -401,11 +347,9 @@ func TestEmptyFolderIsTaken(t *testing.T) {
 			testenv.OK(t, errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666)))
 		}
 		_, err := w.Commit()
-		if (err != nil) != meanwhile {
-			t.Errorf("something there: %t, error %v", meanwhile, err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "mine")); meanwhile && err != nil {
-			t.Error(err)
+		testenv.Equal(t, err != nil, meanwhile, "refused: %v", err)
+		if meanwhile {
+			testenv.Must(os.Stat(filepath.Join(dir, "mine")))(t)
 		}
 	}
 }

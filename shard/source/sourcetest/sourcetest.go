@@ -87,6 +87,22 @@ func ReadTree(t testing.TB, root string) map[string][]byte {
 	return files
 }
 
+// Flip changes bits in each step-th byte, from the first, of the files that a pattern matches.
+func Flip(t testing.TB, pattern string, first, step int) {
+	t.Helper()
+	files := testenv.Must(filepath.Glob(pattern))(t)
+	if len(files) == 0 {
+		t.Fatalf("no file is called %s", pattern)
+	}
+	for _, path := range files {
+		data := testenv.Must(os.ReadFile(path))(t)
+		for i := first; i < len(data); i += step {
+			data[i] ^= 0x55
+		}
+		Write(t, path, data)
+	}
+}
+
 // shuffled returns a map's keys in an order that depends on the seed.
 func shuffled[V any](m map[string]V, seed uint64) []string {
 	keys := slices.Collect(maps.Keys(m))
