@@ -34,11 +34,8 @@ func requireSame(t *testing.T, packed, index string) {
 		t.Fatalf("the index is %+v, of %+v", x, m)
 	}
 	for i := range a.Len() {
-		r, _, err := a.Read(i, nil)
-		s, _, indexErr := b.Read(i, nil)
-		if err != nil || indexErr != nil {
-			t.Fatal(err, indexErr)
-		}
+		r, _ := testenv.Must2(a.Read(i, nil))(t)
+		s, _ := testenv.Must2(b.Read(i, nil))(t)
 		r.Offset, s.Offset = 0, 0
 		if !reflect.DeepEqual(r, s) {
 			t.Fatalf("sample %d: %+v, packed %+v", i, s.Entry, r.Entry)
@@ -72,31 +69,25 @@ func TestIndexIsThePackedSet(t *testing.T) {
 		"tar of tree":   sourcetest.Write(t, filepath.Join(dir, "tree.tar"), sourcetest.TarOfTree(t, tree, "", 7)),
 		"list":          sourcetest.Write(t, filepath.Join(dir, "listed/list.csv"), []byte(list)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			out := t.TempDir()
-			packed, index, again := filepath.Join(out, "packed"), filepath.Join(out, "index"), filepath.Join(out, "again")
-			o := Options{Partitions: 2, Seed: 3, Jobs: 3, spoolBytes: 4 << 10}
-			flags := []string{}
-			if path == wds {
-				flags = []string{"score=json.score", "caption=txt"}
-			}
-			testenv.Must(build(path, packed, o, flags...))(t)
-			o.Index = true
-			sum := testenv.Must(build(path, index, o, flags...))(t)
-			requireSame(t, packed, index)
-			set := openSet(t, index)
-			if sum.ImageBytes < sum.OutputBytes || set.Manifest().Index.Objects == 0 {
-				t.Errorf("%d bytes of images, %d of the index", sum.ImageBytes, sum.OutputBytes)
-			}
-			if name == "WebDataset" && set.Manifest().Index.Objects != 1 || name == "class tars" && set.Manifest().Index.Objects != 3 {
-				t.Errorf("%d objects", set.Manifest().Index.Objects)
-			}
-			testenv.Must(Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}))(t)
-			sameFiles(t, again, packed)
-			if sum, err := build(path, index, o, flags...); err != nil || !sum.Kept {
-				t.Errorf("built again: %+v, %v", sum, err)
-			}
-		})
+		out := t.TempDir()
+		packed, index, again := filepath.Join(out, "packed"), filepath.Join(out, "index"), filepath.Join(out, "again")
+		o := Options{Partitions: 2, Seed: 3, Jobs: 3, spoolBytes: 4 << 10}
+		flags := []string{}
+		if path == wds {
+			flags = []string{"score=json.score", "caption=txt"}
+		}
+		testenv.Must(build(path, packed, o, flags...))(t)
+		o.Index = true
+		sum := testenv.Must(build(path, index, o, flags...))(t)
+		requireSame(t, packed, index)
+		set := openSet(t, index)
+		objects := set.Manifest().Index.Objects
+		if sum.ImageBytes < sum.OutputBytes || objects == 0 || name == "WebDataset" && objects != 1 || name == "class tars" && objects != 3 {
+			t.Errorf("%s: %d bytes of images, %d of the index with %d objects", name, sum.ImageBytes, sum.OutputBytes, objects)
+		}
+		testenv.Must(Repack(context.Background(), set, again, Options{Partitions: 2, Seed: 3}))(t)
+		sameFiles(t, again, packed)
+		testenv.Equal(t, testenv.Must(build(path, index, o, flags...))(t).Kept, true, "%s: kept when it is built again", name)
 	}
 }
 
@@ -138,10 +129,7 @@ func TestIndexOfTheWeb(t *testing.T) {
 		requests.Store(0)
 		cached := testenv.Must(shard.OpenSet(remote))(t)
 		defer cached.Close()
-		for i := range cached.Len() {
-			if _, _, err := cached.Read(i, nil); err != nil {
-				t.Fatal(err)
-			}
+		for range records(t, cached) {
 		}
 	}
 	if n := requests.Load(); n > 4 {
@@ -172,17 +160,8 @@ func TestIndexOfTheWeb(t *testing.T) {
 // damageCache writes over all that a cache keeps.
 func damageCache(t *testing.T, dir string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.kept"))
-	if err != nil || len(files) != 2 {
-		t.Fatal(files, err)
-	}
-	for _, path := range files {
-		data := testenv.Must(os.ReadFile(path))(t)
-		for i := 40; i < len(data); i += 997 {
-			data[i] ^= 0x55
-		}
-		sourcetest.Write(t, path, data)
-	}
+	testenv.Equal(t, len(testenv.Must(filepath.Glob(filepath.Join(dir, "*.kept")))(t)), 2, "files of the cache")
+	sourcetest.Flip(t, filepath.Join(dir, "*.kept"), 40, 997)
 }
 
 // TestIndexRefuses what has no images byte for byte in a file.
@@ -193,12 +172,8 @@ func TestIndexRefuses(t *testing.T) {
 		"CIFAR":  sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
 	} {
 		_, err := build(path, filepath.Join(dir, name, "set"), Options{Index: true})
-		if err == nil || !strings.Contains(err.Error(), "cannot be indexed, as its images lie in no file byte for byte\n  to pack it instead:\n    imgshard build "+path) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if sets, err := filepath.Glob(filepath.Join(dir, name, "set*/*")); err != nil || len(sets) > 0 {
-			t.Errorf("%s leaves %q, %v", name, sets, err)
-		}
+		testenv.Says(t, name, err, "cannot be indexed, as its images lie in no file byte for byte\n  to pack it instead:\n    imgshard build "+path)
+		testenv.Equal(t, len(testenv.Must(filepath.Glob(filepath.Join(dir, name, "set*/*")))(t)), 0, "%s: files that it leaves", name)
 	}
 }
 
@@ -251,12 +226,7 @@ func TestDamagedIndex(t *testing.T) {
 	index := filepath.Join(dir, "index")
 	testenv.Must(build(tar, index, Options{Index: true}))(t)
 	var want [][]byte
-	set := openSet(t, index)
-	for i := range set.Len() {
-		r, _, err := set.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range records(t, openSet(t, index)) {
 		want = append(want, bytes.Clone(r.Image))
 	}
 	found := 0
@@ -267,9 +237,8 @@ func TestDamagedIndex(t *testing.T) {
 			bad := bytes.Clone(good)
 			bad[at] ^= 1 << (at % 8)
 			sourcetest.Write(t, path, bad)
-			if err := readAll(index, want); err != nil {
+			if readAll(index, want) != nil {
 				found++
-				continue
 			}
 		}
 		for _, length := range []int{0, 1, len(good) / 2, len(good) - 1} {

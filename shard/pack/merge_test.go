@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +55,7 @@ func mergeParts(t *testing.T, path, out string, o Options, n int) map[string]Sum
 			if _, err := buildPart(ctx, path, out, broken, 1, n); !errors.Is(err, context.Canceled) {
 				t.Fatal(path, n, err)
 			}
-			if err := Merge(t.Context(), out, o, nil); err == nil || !strings.Contains(err.Error(), "1/") {
-				t.Fatalf("merged without part 1: %v", err)
-			}
+			testenv.Says(t, "merged without part 1", Merge(t.Context(), out, o, nil), "1/")
 		}
 		testenv.Must(buildPart(t.Context(), path, out, o, i+1, n))(t)
 	}
@@ -82,17 +81,26 @@ func repeated(t *testing.T) (train, val map[string][]byte) {
 	return train, val
 }
 
+// repeatedParts lays that dataset out as d, without some of its images, builds out of it in two parts, and returns the folder of both.
+func repeatedParts(t *testing.T, without ...string) string {
+	t.Helper()
+	train, val := repeated(t)
+	for _, name := range without {
+		delete(train, name)
+	}
+	dir := t.TempDir()
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/train"), train)
+	sourcetest.WriteTree(t, filepath.Join(dir, "d/val"), val)
+	for i := range 2 {
+		testenv.Must(buildPart(t.Context(), filepath.Join(dir, "d"), filepath.Join(dir, "out"), Options{}, i+1, 2))(t)
+	}
+	return dir
+}
+
 // sameSets compares sets, and what the program says of them.
 func sameSets(t *testing.T, got, want string, gotSums, wantSums map[string]Summary) {
 	t.Helper()
-	if a, b := sourcetest.ReadTree(t, got), sourcetest.ReadTree(t, want); !reflect.DeepEqual(a, b) {
-		for name := range b {
-			if !reflect.DeepEqual(a[name], b[name]) {
-				t.Errorf("%s: %s differs", got, name)
-			}
-		}
-		t.Errorf("%s has %d files, and %s %d", got, len(a), want, len(b))
-	}
+	sameFiles(t, got, want)
 	for split, w := range wantSums {
 		g := gotSums[split]
 		g.Output, w.Output, w.Repaired = "", "", Reasons{} // the parts' summaries name repaired images
@@ -173,50 +181,35 @@ func TestMergeOfAChangedSource(t *testing.T) {
 	dir := t.TempDir()
 	list, image := filepath.Join(dir, "l.csv"), filepath.Join(dir, "n90000000/n90000000_0.JPEG")
 	const same = "path,label,note\nn90000000/n90000000_0.JPEG,0,x\nn90000001/n90000001_0.JPEG,1,y\n"
+	const changed = "2-of-2 is from another source than part 1"
 	for name, tt := range map[string]struct {
 		change func() error
-		wrong  bool
+		want   string
 	}{
-		"dates": {func() error { return os.Chtimes(image, time.Time{}, time.Now().Add(time.Hour)) }, false},
+		"dates": {func() error { return os.Chtimes(image, time.Time{}, time.Now().Add(time.Hour)) }, ""},
 		"labels": {func() error {
 			return os.WriteFile(list, []byte(strings.NewReplacer("0,x", "1,x", "1,y", "0,y").Replace(same)), 0o600)
-		}, true},
-		"fields": {func() error { return os.WriteFile(list, []byte(strings.Replace(same, "0,x", "0,z", 1)), 0o600) }, true},
-		"size":   {func() error { return os.WriteFile(image, []byte("cut"), 0o600) }, true},
+		}, changed},
+		"fields": {func() error { return os.WriteFile(list, []byte(strings.Replace(same, "0,x", "0,z", 1)), 0o600) }, changed},
+		"size":   {func() error { return os.WriteFile(image, []byte("cut"), 0o600) }, changed},
 	} {
 		sourcetest.WriteTree(t, dir, synthetic(t, 2, 1))
 		sourcetest.Write(t, list, []byte(same))
 		out := filepath.Join(dir, "out of "+name)
 		for number := range 2 {
 			o := Options{Part: Part{number + 1, 2}}
-			folder, err := o.Part.Output(out)
-			if err == nil {
-				_, err = build(list, folder, o, "note=note")
-			}
-			if err == nil && number == 0 {
-				err = tt.change()
-			}
-			if err != nil {
-				t.Fatal(err)
+			testenv.Must(build(list, testenv.Must(o.Part.Output(out))(t), o, "note=note"))(t)
+			if number == 0 {
+				testenv.OK(t, tt.change())
 			}
 		}
-		err := Merge(t.Context(), out, Options{}, func(Summary) {})
-		if tt.wrong != (err != nil && strings.Contains(err.Error(), "2-of-2 is from another source than part 1")) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testenv.Says(t, name, Merge(t.Context(), out, Options{}, func(Summary) {}), tt.want)
 	}
 }
 
 // TestMergeKilledAtItsEnd merges again what a merge leaves that is killed while it removes the parts.
 func TestMergeKilledAtItsEnd(t *testing.T) {
-	train, val := repeated(t)
-	delete(train, "n90000000/\xff\xfe.JPEG") // os.CopyFS takes no such name
-	parts := t.TempDir()
-	sourcetest.WriteTree(t, filepath.Join(parts, "d/train"), train)
-	sourcetest.WriteTree(t, filepath.Join(parts, "d/val"), val)
-	for i := range 2 {
-		testenv.Must(buildPart(t.Context(), filepath.Join(parts, "d"), filepath.Join(parts, "out"), Options{}, i+1, 2))(t)
-	}
+	parts := repeatedParts(t, "n90000000/\xff\xfe.JPEG") // os.CopyFS takes no such name
 	for lost, complete := range map[string]bool{
 		"":                                      true,
 		".out.parts":                            true,
@@ -268,21 +261,13 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 
 // TestMergeAgain ends a merge between two splits: the parts stay, and --force makes both sets of them.
 func TestMergeAgain(t *testing.T) {
-	train, val := repeated(t)
-	dir := t.TempDir()
-	sourcetest.WriteTree(t, filepath.Join(dir, "d/train"), train)
-	sourcetest.WriteTree(t, filepath.Join(dir, "d/val"), val)
+	dir := repeatedParts(t)
 	out := filepath.Join(dir, "out")
-	for i := range 2 {
-		testenv.Must(buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2))(t)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := Merge(ctx, out, Options{}, func(Summary) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if err := Merge(t.Context(), out, Options{}, nil); err == nil || !strings.Contains(err.Error(), "--force") {
-		t.Fatal(err)
-	}
+	testenv.Says(t, "merged again", Merge(t.Context(), out, Options{}, nil), "--force")
 	testenv.OK(t, Merge(t.Context(), out, Options{Replace: true}, func(Summary) {}))
 	requireNothing(t, out, "train", "val")
 	requireNothing(t, dir, "d", "out")
@@ -297,20 +282,17 @@ func TestMergeOfFieldsAndPixels(t *testing.T) {
 	testenv.Must(build(list, want, o, fieldFlags...))(t)
 	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
-		folder := testenv.Must(o.Part.Output(out))(t)
-		testenv.Must(build(path, folder, o, fieldFlags...))(t)
+		testenv.Must(build(path, testenv.Must(o.Part.Output(out))(t), o, fieldFlags...))(t)
 	}
 	testenv.OK(t, Merge(t.Context(), out, Options{}, func(Summary) {}))
 	sameSets(t, out, want, nil, nil)
 }
 
 func TestParsePart(t *testing.T) {
-	if p, err := ParsePart("2/7"); err != nil || p != (Part{2, 7}) || p.String() != "2/7" {
-		t.Error(p, err)
+	for text, want := range map[string]Part{"2/7": {2, 7}, "0/7": {7, 7}} {
+		testenv.Equal(t, testenv.Must(ParsePart(text))(t), want, "%s", text)
 	}
-	if p, err := ParsePart("0/7"); err != nil || p != (Part{7, 7}) {
-		t.Error(p, err)
-	}
+	testenv.Equal(t, Part{2, 7}.String(), "2/7", "text of a part")
 	for _, text := range []string{"", "1", "0/0", "2/1", "-1/2", "1/2/3", "a/b"} {
 		if p, err := ParsePart(text); err == nil {
 			t.Errorf("%q is %v", text, p)
@@ -336,18 +318,13 @@ func TestReadRejectsNamesTheLine(t *testing.T) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	if err := ReadRejects(t.TempDir(), func(Reject) { t.Error("a line") }); err != nil {
-		t.Errorf("without a list: %v", err)
-	}
+	testenv.OK(t, ReadRejects(t.TempDir(), func(Reject) { t.Error("a line") }), "without a list")
 }
 
 // What a list is taken for can be written, and is then read as the same; anything else is an error that names file and line.
 func FuzzRejects(f *testing.F) {
 	src := writeSource(f)
-	data, err := os.ReadFile(filepath.Join(buildSet(f, src, Options{}), shard.RejectsName))
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join(buildSet(f, src, Options{}), shard.RejectsName)))(f)
 	f.Add(data)
 	f.Add([]byte(`{"key":"\ud800","key":"x","Reason":1}`))
 	read := func(data []byte) (lines []Reject, err error) {
@@ -370,13 +347,8 @@ func FuzzRejects(f *testing.F) {
 			testenv.OK(t, enc.Encode(l))
 		}
 		second, err := read(again.Bytes())
-		if err != nil || len(second) != len(first) {
-			t.Fatalf("%d lines are read as %d: %v", len(first), len(second), err)
-		}
-		for i := range first {
-			if first[i] != second[i] {
-				t.Errorf("line %d is %v, and read again %v", i+1, first[i], second[i])
-			}
+		if err != nil || !slices.Equal(second, first) {
+			t.Fatalf("%v is read again as %v: %v", first, second, err)
 		}
 	})
 }
@@ -391,13 +363,11 @@ func TestSpoolOfLongNames(t *testing.T) {
 		testenv.OK(t, s.add(it, []byte("bytes")))
 	}
 	testenv.OK(t, s.spools[0].w.Flush())
-	if err := s.list(s.spools[0]); err != nil || len(s.items) != 2 {
-		t.Fatalf("%d items, %v", len(s.items), err)
-	}
+	testenv.OK(t, s.list(s.spools[0]))
+	testenv.Equal(t, len(s.items), 2, "items")
 	for _, it := range s.items {
-		reason := it.at.reason
-		if want := map[string]string{long: long + "r", "next": ""}; reason != want[it.key] || it.key == "" {
-			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(reason))
+		if want := map[string]string{long: long + "r", "next": ""}; it.at.reason != want[it.key] || it.key == "" {
+			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(it.at.reason))
 		}
 	}
 }

@@ -3,14 +3,15 @@ package pack
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -43,17 +44,26 @@ func mustBuild(t *testing.T, path, out string, o Options) Summary {
 	return testenv.Must(build(path, out, o))(t)
 }
 
+// records are the samples of a set, by their keys.
+func records(t *testing.T, set *shard.Set) iter.Seq2[string, shard.Record] {
+	return func(yield func(string, shard.Record) bool) {
+		t.Helper()
+		for i := range set.Len() {
+			if r, _ := testenv.Must2(set.Read(i, nil))(t); !yield(testenv.Must(set.Key(i))(t), r) {
+				return
+			}
+		}
+	}
+}
+
 // requireNothing checks that a folder holds only the named entries, hidden ones too.
 func requireNothing(t *testing.T, dir string, but ...string) {
 	t.Helper()
-	entries := testenv.Must(os.ReadDir(dir))(t)
 	var got []string
-	for _, e := range entries {
+	for _, e := range testenv.Must(os.ReadDir(dir))(t) {
 		got = append(got, e.Name())
 	}
-	if len(got) != len(but) || len(got) > 0 && !reflect.DeepEqual(got, but) {
-		t.Errorf("%s holds %q, want %q", dir, got, but)
-	}
+	testenv.Equal(t, strings.Join(got, " "), strings.Join(but, " "), "%s holds", dir)
 }
 
 func TestSameBytesWhateverTheSource(t *testing.T) {
@@ -71,9 +81,9 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 	if sum.Manifest.Samples != 150 || sum.Rejected != 1 || sum.Formats[imagefile.PNG] != 1 || sum.Formats[imagefile.JPEG] != 149 || sum.AuxBytes == 0 {
 		t.Errorf("summary %+v", sum)
 	}
-	want := sourcetest.ReadTree(t, filepath.Join(dir, "want"))
-	if len(want) < 6 || len(want[shard.RejectsName]) == 0 {
-		t.Fatalf("%d files in the set", len(want))
+	want := filepath.Join(dir, "want")
+	if files := sourcetest.ReadTree(t, want); len(files) < 6 || len(files[shard.RejectsName]) == 0 {
+		t.Fatalf("%d files in the set", len(files))
 	}
 	for i, tc := range []struct {
 		source     string
@@ -86,14 +96,12 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 		o, out := base, filepath.Join(dir, fmt.Sprint("got", i))
 		o.Jobs, o.spoolBytes = tc.jobs, tc.spoolBytes
 		mustBuild(t, filepath.Join(dir, tc.source), out, o)
-		if got := sourcetest.ReadTree(t, out); !reflect.DeepEqual(got, want) {
-			t.Errorf("%+v: another set", tc)
-		}
+		sameFiles(t, out, want)
 	}
 	other := base
 	other.Seed = 8
 	mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "other"), other)
-	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "other")), want) {
+	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "other")), sourcetest.ReadTree(t, want)) {
 		t.Error("another seed gives the same set")
 	}
 }
@@ -107,15 +115,10 @@ func TestSetHoldsTheSourceInOrder(t *testing.T) {
 		t.Fatalf("%d samples, split %q, classes %q", set.Len(), set.Manifest().Split, set.Manifest().Classes)
 	}
 	var last uint64
-	for i := range set.Len() {
-		key := testenv.Must(set.Key(i))(t)
-		rec, _, err := set.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for key, rec := range records(t, set) {
 		class, order := set.Manifest().Classes[rec.Label], shard.OrderHash(3, key)
 		if !bytes.Equal(rec.Image, files[key]) || !strings.HasPrefix(key, class+"/") || order < last {
-			t.Errorf("sample %d, %s: class %s, or other bytes, or out of order", i, key, class)
+			t.Errorf("%s: class %s, or other bytes, or out of order", key, class)
 		}
 		last = order
 	}
@@ -144,20 +147,13 @@ func TestRejects(t *testing.T) {
 	src := sourcetest.WriteTree(t, filepath.Join(dir, "src/train"), files)
 	testenv.OK(t, os.Symlink("nowhere", filepath.Join(src, "n90000000/dangling.JPEG")))
 	sum := mustBuild(t, src, filepath.Join(dir, "out"), Options{})
-	if notes := strings.Join(sum.Notes, "\n"); !strings.Contains(notes, "1 class has no sample (n90000002)") {
-		t.Errorf("a class of rejects alone is not named: %s", notes)
-	}
-	if sum.Rejected != len(bad)+1 || sum.Manifest.Samples != 8 {
-		t.Errorf("%d rejected, %d samples", sum.Rejected, sum.Manifest.Samples)
-	}
-	data := testenv.Must(os.ReadFile(filepath.Join(dir, "out", shard.RejectsName)))(t)
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	if len(lines) != sum.Rejected {
-		t.Fatalf("%d lines of rejects:\n%s", len(lines), data)
-	}
-	for _, line := range lines {
-		var r Reject
-		testenv.OK(t, json.Unmarshal([]byte(line), &r))
+	testenv.Contains(t, strings.Join(sum.Notes, "\n"), "1 class has no sample (n90000002)") // but a reject
+	testenv.Equal(t, sum.Rejected, len(bad)+1, "rejected")
+	testenv.Equal(t, sum.Manifest.Samples, 8, "samples")
+	var rejects []Reject
+	testenv.OK(t, ReadRejects(filepath.Join(dir, "out"), func(r Reject) { rejects = append(rejects, r) }))
+	testenv.Equal(t, len(rejects), sum.Rejected, "lines of rejects")
+	for _, r := range rejects {
 		want := bad[r.Key].want
 		if r.Key == "n90000000/dangling.JPEG" {
 			want = "a link to a file that is not there"
@@ -166,12 +162,7 @@ func TestRejects(t *testing.T) {
 			t.Errorf("%+v, want a reason with %q", r, want)
 		}
 	}
-	var first Reject
-	testenv.OK(t, json.Unmarshal([]byte(lines[0]), &first))
-	_, err := build(src, filepath.Join(dir, "strict"), Options{Strict: true})
-	if err == nil || !strings.Contains(err.Error(), first.Key+": "+first.Reason) {
-		t.Errorf("strict: %v", err)
-	}
+	testenv.Fails(build(src, filepath.Join(dir, "strict"), Options{Strict: true}))(t, rejects[0].Key+": "+rejects[0].Reason)
 	requireNothing(t, dir, "out", "src")
 }
 
@@ -190,9 +181,8 @@ func TestImagesOfOtherNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, src := range []string{sourcetest.WriteTree(t, filepath.Join(dir, "train"), tree), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 1))} {
 		sum := mustBuild(t, src, src+"-set", Options{})
-		if sum.Manifest.Samples != 8 || !strings.Contains(strings.Join(sum.Notes, "\n"), "4 images have no image's extension: packed by content (") {
-			t.Errorf("%d samples, notes %q", sum.Manifest.Samples, sum.Notes)
-		}
+		testenv.Equal(t, sum.Manifest.Samples, 8, "%s: samples", src)
+		testenv.Contains(t, strings.Join(sum.Notes, "\n"), "4 images have no image's extension: packed by content (")
 	}
 }
 
@@ -219,10 +209,8 @@ func TestSplitsOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	splits := testenv.Must(source.Open(sourcetest.WriteTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{}))(t)
 	splits = append(splits, splits[0].Reopen())
-	err := BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true}, func(Summary) { t.Error("a set is built") })
-	if err == nil || !strings.Contains(err.Error(), "are both called train") {
-		t.Error(err)
-	}
+	testenv.Says(t, "two splits", BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true},
+		func(Summary) { t.Error("a set is built") }), "are both called train")
 	requireNothing(t, dir, "train")
 }
 
@@ -250,11 +238,9 @@ func TestKeyTwice(t *testing.T) {
 
 func TestInterruptedBuildLeavesNothing(t *testing.T) {
 	files := synthetic(t, 3, 20)
-	for name, write := range map[string]func(dir string) string{
-		"folder": func(dir string) string { return sourcetest.WriteTree(t, filepath.Join(dir, "train"), files) },
-		"tar": func(dir string) string {
-			return sourcetest.Write(t, filepath.Join(dir, "train"), sourcetest.TarOfTars(t, files, 1))
-		},
+	for name, write := range map[string]func(dir string){
+		"folder": func(dir string) { sourcetest.WriteTree(t, filepath.Join(dir, "train"), files) },
+		"tar":    func(dir string) { sourcetest.Write(t, filepath.Join(dir, "train"), sourcetest.TarOfTars(t, files, 1)) },
 	} {
 		for _, stage := range []Stage{StageList, StageRead, StagePack} {
 			if (name == "folder" && stage == StageRead) || (name == "tar" && stage == StageList) {
@@ -262,8 +248,8 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 			}
 			for _, at := range []int{1, 30, 60} {
 				dir := t.TempDir()
-				src := write(dir)
-				splits := testenv.Must(source.Open(src, dataset.Options{}))(t)
+				write(dir)
+				splits := testenv.Must(source.Open(filepath.Join(dir, "train"), dataset.Options{}))(t)
 				ctx, cancel := context.WithCancel(context.Background())
 				o := Options{Jobs: 2, ShardBytes: 8 << 10, Progress: func(p Progress) {
 					if p.Stage == stage && p.Images >= at {
@@ -284,13 +270,10 @@ func TestFileThatVanishesEndsTheBuild(t *testing.T) {
 	files := synthetic(t, 2, 40)
 	dir := t.TempDir()
 	src := sourcetest.WriteTree(t, filepath.Join(dir, "train"), files)
-	removed := false
+	var once sync.Once
 	_, err := build(src, "", Options{Jobs: 1, Progress: func(p Progress) {
-		if p.Stage == StagePack && !removed {
-			removed = true
-			if err := os.RemoveAll(filepath.Join(src, "n90000001")); err != nil {
-				t.Error(err)
-			}
+		if p.Stage == StagePack {
+			once.Do(func() { testenv.OK(t, os.RemoveAll(filepath.Join(src, "n90000001"))) })
 		}
 	}})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "n90000001") {
@@ -312,18 +295,14 @@ func TestPathsThatAreTaken(t *testing.T) {
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
 		t.Error("the finished set has changed")
 	}
-	if sum := mustBuild(t, src, out, Options{Partitions: 2, Replace: true}); sum.Manifest.Partitions != 2 {
-		t.Errorf("replaced by a set of %d partitions", sum.Manifest.Partitions)
-	}
+	testenv.Equal(t, mustBuild(t, src, out, Options{Partitions: 2, Replace: true}).Manifest.Partitions, 2, "partitions of the set that replaces it")
 	testenv.Fails(build(src, filepath.Join(src, "shards"), Options{}))(t, "lies in the source")
 	links := t.TempDir()
 	for link, to := range map[string]string{"source": src, "class": filepath.Join(src, "n90000000")} {
 		testenv.OK(t, os.Symlink(to, filepath.Join(links, link)))
 	}
 	for _, out := range []string{"source/shards", "source/new/shards", "class/shards", "source"} {
-		if _, err := build(src, filepath.Join(links, out), Options{Replace: true}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
-			t.Errorf("an output in the source by a link, %s: %v", out, err)
-		}
+		testenv.Fails(build(src, filepath.Join(links, out), Options{Replace: true}))(t, "lies in the source")
 	}
 	testenv.Fails(build(filepath.Join(links, "source"), filepath.Join(src, "shards"), Options{}))(t, "lies in the source")
 	requireNothing(t, src, "n90000000", "n90000001")
@@ -370,8 +349,8 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	if m := sums[1].Manifest; m.Split != "val" || len(m.Classes) != 3 {
 		t.Errorf("val: split %q, classes %q", m.Split, m.Classes)
 	}
-	if sums, err := again(Options{}); err != nil || len(sums) != 2 || !sums[0].Kept || !sums[1].Kept {
-		t.Errorf("a third time: %+v, %v", sums, err)
+	if sums := testenv.Must(again(Options{}))(t); len(sums) != 2 || !sums[0].Kept || !sums[1].Kept {
+		t.Errorf("a third time: %+v", sums)
 	}
 	out := filepath.Join(dir, "elsewhere")
 	if tasks := Tasks(splits, out); tasks[0].Output != filepath.Join(out, "train") || tasks[1].Output != filepath.Join(out, "val") {
@@ -419,10 +398,7 @@ func BenchmarkBuild(b *testing.B) {
 	files := make(map[string][]byte)
 	var total int64
 	for k := range 200 {
-		data, err := synth.Image("train", 1, k, synth.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		data := testenv.Must(synth.Image("train", 1, k, synth.Options{}))(b)
 		files[fmt.Sprintf("n/%d.JPEG", k)] = data
 		total += int64(len(data))
 	}
@@ -430,9 +406,7 @@ func BenchmarkBuild(b *testing.B) {
 	src := sourcetest.WriteTree(b, filepath.Join(dir, "train"), files)
 	b.SetBytes(total)
 	for b.Loop() {
-		if _, err := build(src, "", Options{Replace: true}); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(build(src, "", Options{Replace: true}))(b)
 	}
 	b.ReportMetric(float64(len(files)*b.N)/b.Elapsed().Seconds(), "images/s")
 }

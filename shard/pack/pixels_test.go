@@ -66,10 +66,11 @@ func openSet(t *testing.T, dir string) *shard.Set {
 // sameFiles compares the files of a folder with those of another.
 func sameFiles(t *testing.T, a, b string) {
 	t.Helper()
-	others := sourcetest.ReadTree(t, b)
-	for name, data := range sourcetest.ReadTree(t, a) {
+	of, others := sourcetest.ReadTree(t, a), sourcetest.ReadTree(t, b)
+	testenv.Equal(t, len(of), len(others), "%s: files, of %s", a, b)
+	for name, data := range of {
 		if other, ok := others[name]; !ok || !bytes.Equal(data, other) {
-			t.Errorf("%s differs", name)
+			t.Errorf("%s: %s differs from that of %s", a, name, b)
 		}
 	}
 }
@@ -79,9 +80,7 @@ func sameFiles(t *testing.T, a, b string) {
 func TestRepackIsBuild(t *testing.T) {
 	src := writeSource(t)
 	original := openSet(t, buildSet(t, src, Options{Partitions: 2, Seed: 5}))
-	if original.Len() != 12 {
-		t.Fatalf("%d samples, want 12", original.Len())
-	}
+	testenv.Equal(t, original.Len(), 12, "samples")
 	for _, codec := range pixelcodec.Names() {
 		for _, world := range []int{2, 3} {
 			o := Options{Partitions: world, Seed: uint64(world + 3), Encoding: mustPixels(t, codec, "64", ""), Jobs: 3}
@@ -92,9 +91,7 @@ func TestRepackIsBuild(t *testing.T) {
 				t.Errorf("%s: %+v", codec, sum)
 			}
 			sameFiles(t, built, out)
-			if same := sum.Manifest.Fingerprint == original.Manifest().Fingerprint; same != (world == 2) {
-				t.Errorf("%s, world %d: the fingerprints are equal: %v", codec, world, same)
-			}
+			testenv.Equal(t, sum.Manifest.Fingerprint == original.Manifest().Fingerprint, world == 2, "%s, world %d: the fingerprints are equal", codec, world)
 		}
 	}
 }
@@ -114,26 +111,16 @@ func TestPixelsSizes(t *testing.T) {
 		set := openSet(t, buildSet(t, src, Options{Encoding: p}))
 		engine := transform.NewEngine(0)
 		for i := range set.Len() {
-			stored, _, err := set.Read(i, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file, _, err := original.Read(i, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stored, _ := testenv.Must2(set.Read(i, nil))(t)
+			file, _ := testenv.Must2(original.Read(i, nil))(t)
 			if c.op == "" {
-				if long := max(stored.Width, stored.Height); long != min(120, max(file.Width, file.Height)) {
-					t.Errorf("%s: %d×%d from %d×%d", c.size, stored.Width, stored.Height, file.Width, file.Height)
-				}
+				testenv.Equal(t, max(stored.Width, stored.Height), min(120, max(file.Width, file.Height)), "%s: the longer side", c.size)
 				continue
 			}
 			spec := testenv.Must(transform.Parse(c.op))(t)
 			got := apply(t, engine, spec, transform.Source{Format: imagefile.Encoded, Image: stored.Image, Encoding: p})
 			want := apply(t, engine, spec, transform.Source{Image: file.Image})
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s: sample %d differs", c.size, i)
-			}
+			testenv.Same(t, got, want, "%s: sample %d", c.size, i)
 		}
 	}
 }
