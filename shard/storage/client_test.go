@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -42,9 +43,7 @@ func TestClientsShareNothing(t *testing.T) {
 		for _, c := range []*Client{a, b} {
 			at := testenv.Must(c.At(s.URL + "/set"))(t)
 			f := testenv.Must(at.Open("a", 100, "identity"))(t)
-			if _, err := f.ReadAt(make([]byte, 100), 0); err != nil {
-				t.Error(err)
-			}
+			testenv.Must(f.ReadAt(make([]byte, 100), 0))(t)
 			f.Close()
 		}
 	}
@@ -68,8 +67,8 @@ func TestAddresses(t *testing.T) {
 		"hf://datasets/only":              "want hf://datasets",
 	} {
 		_, err := At(address)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %q", address, err, says)
+		if testenv.Says(t, address, err, says); strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 	for _, path := range []string{"/data/x", "x", "./s3://x", "a/b://c"} {
@@ -77,9 +76,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if got := Join("s3://b/set/", "rank-0000/00000.imgshard"); got != "s3://b/set/rank-0000/00000.imgshard" {
-		t.Error(got)
-	}
+	testenv.Equal(t, Join("s3://b/set/", "rank-0000/00000.imgshard"), "s3://b/set/rank-0000/00000.imgshard", "joined")
 }
 
 // TestSources has indexes reach only what their user named.
@@ -137,18 +134,13 @@ func TestCacheKnowsOrigins(t *testing.T) {
 	within(t, time.Minute)
 	var seen claimCache
 	Default.Cache = &seen
-	open := func(at Storage) {
-		t.Helper()
-		testenv.Must(at.Open("a", 100, "claimed"))(t)
-	}
 	for range 2 {
 		s := newStore(t)
 		for _, at := range s.storages(t) {
-			s.files["bucket/set/a"] = numbered(100)
-			open(at)
-			open(at)
-			s.files["bucket/set/a"] = numbered(101)[1:]
-			open(at)
+			for _, data := range [][]byte{numbered(100), numbered(100), numbered(101)[1:]} {
+				s.files["bucket/set/a"] = data
+				testenv.Must(at.Open("a", 100, "claimed"))(t)
+			}
 		}
 	}
 	different := map[string]bool{}

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -39,6 +38,12 @@ func evict(t *testing.T, f *localFile) {
 	testenv.OK(t, unix.Fadvise(int(f.buffered.Fd()), 0, 0, unix.FADV_DONTNEED))
 }
 
+// fetches checks that a file gives the bytes of a range.
+func fetches(t *testing.T, f File, buf, data []byte, offset, length int64) {
+	t.Helper()
+	testenv.Same(t, testenv.Must(f.Fetch(buf, offset, length))(t), data[offset:offset+length], "%d bytes at %d", length, offset)
+}
+
 func testMemory(t *testing.T, bytes int) []byte {
 	t.Helper()
 	memory := testenv.Must(NewMemory(bytes))(t)
@@ -60,14 +65,9 @@ func TestFetch(t *testing.T) {
 			length := rng.Int64N(300 << 10)
 			offset := rng.Int64N(size - length)
 			f.WillNeed(offset, length)
-			got, err := f.Fetch(buf[:length+FetchRoom], offset, length)
-			if err != nil || !bytes.Equal(got, data[offset:offset+length]) {
-				t.Fatalf("room %d: %d bytes at %d: %v", room, length, offset, err)
-			}
+			fetches(t, f, buf[:length+FetchRoom], data, offset, length)
 		}
-		if got, err := f.Fetch(buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
-			t.Errorf("room %d: the last bytes: %v", room, err)
-		}
+		fetches(t, f, buf, data, size-100, 100)
 		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
 			t.Errorf("room %d: beyond the end: %v", room, err)
 		}
@@ -89,17 +89,16 @@ func TestFileThatMayHang(t *testing.T) {
 	if may, _ := f.Hangs(); !may || f.WillNeed(5000, 6000) {
 		t.Error("a read that may hang is ready")
 	}
-	if got, err := f.Fetch(testMemory(t, 64<<10), 5000, 6000); err != nil || !bytes.Equal(got, data[5000:11000]) || local.direct != nil {
-		t.Errorf("from memory: %v, directly: %v", err, local.direct != nil)
+	fetches(t, f, testMemory(t, 64<<10), data, 5000, 6000)
+	if local.direct != nil {
+		t.Error("it was read directly, and not from memory")
 	}
 	opening := make(chan struct{})
 	go local.openDirect.Do(func() { close(opening); select {} })
 	<-opening
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	testenv.OK(t, f.Close())
 	err := Overdue("a", 5, 3, time.Minute)
-	if text := err.Error(); !IsDown(err) || !strings.Contains(text, "a, bytes 5 to 7: the file system does not answer") || !strings.Contains(text, "--store-timeout") {
+	if testenv.Contains(t, err.Error(), "a, bytes 5 to 7: the file system does not answer", "--store-timeout"); !IsDown(err) {
 		t.Error(err)
 	}
 }
@@ -108,21 +107,17 @@ func TestFileThatMayHang(t *testing.T) {
 func TestFetchWithoutDirectReads(t *testing.T) {
 	folder, f, data := testFolder(t, 1<<20, 0)
 	folder.noDirect.Store(true)
-	if got, err := f.Fetch(testMemory(t, 100_000+FetchRoom), 5_001, 100_000); err != nil || !bytes.Equal(got, data[5_001:105_001]) {
-		t.Error(err)
-	}
+	fetches(t, f, testMemory(t, 100_000+FetchRoom), data, 5_001, 100_000)
 }
 
 // TestReadsOfAFileThatChanges reports one that was cut short, as often as it is asked.
 func TestReadsOfAFileThatChanges(t *testing.T) {
-	folder, f, _ := testFolder(t, 1<<20, 0)
+	folder, f, data := testFolder(t, 1<<20, 0)
 	buf := testMemory(t, 256<<10)
 	path := filepath.Join(folder.dir, "rank-0000", "a")
 	testenv.OK(t, os.Truncate(path, 600_000))
 	for range 3 {
-		if got, err := f.Fetch(buf, 100_001, 100_000); err != nil || len(got) != 100_000 {
-			t.Errorf("%d bytes of what is left: %v", len(got), err)
-		}
+		fetches(t, f, buf, data, 100_001, 100_000)
 		for _, offset := range []int64{550_001, 700_000} {
 			if got, err := f.Fetch(buf, offset, 100_000); !errors.Is(err, io.EOF) || got != nil {
 				t.Errorf("%d bytes at %d beyond the end: %v", len(got), offset, err)
@@ -156,19 +151,14 @@ func TestReplacedFile(t *testing.T) {
 	path := filepath.Join(folder.dir, "rank-0000", "a")
 	testenv.OK(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, make([]byte, 100_000), 0o666)))
 	buf := testMemory(t, 128<<10)
-	if got, err := f.Fetch(buf, 0, 50_000); err != nil || !bytes.Equal(got, data[:50_000]) {
-		t.Errorf("fetched: %v", err)
-	}
-	if _, err := f.ReadAt(buf[:50_000], 10_000); err != nil || !bytes.Equal(buf[:50_000], data[10_000:60_000]) {
-		t.Errorf("read: %v", err)
-	}
+	fetches(t, f, buf, data, 0, 50_000)
+	testenv.Must(f.ReadAt(buf[:50_000], 10_000))(t)
+	testenv.Same(t, buf[:50_000], data[10_000:60_000], "what is read")
 	f.Close()
 	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that was closed: %v", err)
 	}
-	if folder.pages.files.Load() != 0 {
-		t.Errorf("the folder has %d bytes open", folder.pages.files.Load())
-	}
+	testenv.Equal(t, folder.pages.files.Load(), 0, "bytes that the folder has open")
 }
 
 // TestOpenWhatIsNoFile opens no pipe, for whose writer it would wait.
@@ -189,13 +179,9 @@ func TestOpenWhatIsNoFile(t *testing.T) {
 // TestMap gives a file, which nothing is copied for.
 func TestMap(t *testing.T) {
 	_, f, data := testFolder(t, 100_000, 0)
-	m, err := f.(*localFile).Map()
-	if err != nil || !bytes.Equal(m, data) {
-		t.Error(err)
-	}
-	if err := Unmap(m); err != nil {
-		t.Error(err)
-	}
+	m := testenv.Must(f.(*localFile).Map())(t)
+	testenv.Same(t, m, data, "the map")
+	testenv.OK(t, Unmap(m))
 }
 
 // TestWhatThePageCacheKeeps counts the ranges of a set that it has room for, by what is waited for.
@@ -216,9 +202,7 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 			}
 			turn := pages.count(k*100_000, func() int64 { return 1 << 40 })
 			keeps := pages.keeps(turn, c.slow)
-			if again := pages.keeps(turn, c.slow); again != keeps {
-				t.Fatal("asking twice gives two answers")
-			}
+			testenv.Equal(t, pages.keeps(turn, c.slow), keeps, "asked again")
 			if keeps && k >= 2*waitedOf {
 				kept++
 			}
@@ -235,9 +219,7 @@ func TestCacheShare(t *testing.T) {
 		bytes, room int64
 		share       float64
 	}{{100, 1000, 1}, {800, 1000, 1}, {801, 1000, 500. / 801}, {4000, 1000, 0.125}, {100, 0, 0}} {
-		if share := cacheShare(c.bytes, c.room); share != c.share {
-			t.Errorf("of %d bytes in a room of %d %v is kept, want %v", c.bytes, c.room, share, c.share)
-		}
+		testenv.Equal(t, cacheShare(c.bytes, c.room), c.share, "share of %d bytes in a room of %d", c.bytes, c.room)
 	}
 	var pages pageCache
 	pages.files.Store(1 << 20)
@@ -246,10 +228,8 @@ func TestCacheShare(t *testing.T) {
 	}
 	kept := 0
 	for k := range int64(10_000) {
-		first, again := keeps(k*140_000), keeps(k*140_000)
-		if first != again {
-			t.Fatal("the choice is not the same twice")
-		}
+		first := keeps(k * 140_000)
+		testenv.Equal(t, keeps(k*140_000), first, "the choice, asked again")
 		if first {
 			kept++
 		}

@@ -49,9 +49,8 @@ func readFrom(t *testing.T, at Storage, requests int) time.Duration {
 		running++
 		free.L.Unlock()
 		all.Go(func() {
-			if _, err := f.ReadAt(make([]byte, 1), int64(i)); err != nil {
-				t.Errorf("request %d: %v", i, err)
-			}
+			_, err := f.ReadAt(make([]byte, 1), int64(i))
+			testenv.Says(t, i, err, "")
 			free.L.Lock()
 			running--
 			free.L.Unlock()

@@ -166,9 +166,8 @@ func (s *store) storages(t *testing.T) map[string]Storage {
 		t.Setenv(name, value)
 	}
 	all := map[string]Storage{}
-	for _, address := range []string{s.URL + "/bucket/set", "s3://bucket/set"} {
-		at := testenv.Must(At(address))(t)
-		all[address[:strings.Index(address, ":")]] = at
+	for kind, address := range map[string]string{"http": s.URL + "/bucket/set", "s3": "s3://bucket/set"} {
+		all[kind] = testenv.Must(At(address))(t)
 	}
 	return all
 }
@@ -206,13 +205,10 @@ func TestRemoteReads(t *testing.T) {
 				defer f.Close()
 				s.fail(faults...)
 				got := make([]byte, 10_000)
-				if n, err := f.ReadAt(got, 10_000); n != len(got) || err != nil || !bytes.Equal(got, data[10_000:20_000]) {
-					t.Fatalf("%d bytes, %v, equal %v", n, err, bytes.Equal(got, data[10_000:20_000]))
-				}
+				testenv.Must(f.ReadAt(got, 10_000))(t)
+				testenv.Same(t, got, data[10_000:20_000], "the range")
 				asked := s.asked()
-				if len(asked) != len(faults)+1 {
-					t.Errorf("%d requests for %d faults: %q", len(asked), len(faults), asked)
-				}
+				testenv.Equal(t, len(asked), len(faults)+1, "requests %q", asked)
 				if name == "broken off twice" && !strings.Contains(asked[2], "bytes=17500-19999") {
 					t.Errorf("the third request begins elsewhere: %q", asked)
 				}
@@ -258,11 +254,7 @@ func TestRemoteRefusals(t *testing.T) {
 				if !errors.Is(err, c.is) {
 					t.Fatalf("%v, want %v", err, c.is)
 				}
-				for _, text := range c.says {
-					if !strings.Contains(err.Error(), text) {
-						t.Errorf("%q does not say %q", err, text)
-					}
-				}
+				testenv.Contains(t, err.Error(), c.says...)
 				if n := len(s.asked()); name != "other content" && n != 1 {
 					t.Errorf("%d requests, want 1", n)
 				}
@@ -339,12 +331,11 @@ func TestRemoteNames(t *testing.T) {
 		s.files["bucket/set/"+name] = []byte("x")
 	}
 	all := s.storages(t)
-	names, err := all["s3"].Names("")
-	if want := []string{"manifest.json", "rank-0000/", "rank-0001/", "rank-0002/", "z"}; err != nil || !slices.Equal(slices.Sorted(slices.Values(names)), want) {
-		t.Errorf("%q, %v, want %q", names, err, want)
-	}
-	if files, err := all["s3"].(Lister).List(""); err != nil || !slices.Contains(files, Listed{"z", Object{1, "tag"}}) {
-		t.Error(files, err)
+	names := testenv.Must(all["s3"].Names(""))(t)
+	slices.Sort(names)
+	testenv.Equal(t, strings.Join(names, " "), "manifest.json rank-0000/ rank-0001/ rank-0002/ z", "names")
+	if files := testenv.Must(all["s3"].(Lister).List(""))(t); !slices.Contains(files, Listed{"z", Object{1, "tag"}}) {
+		t.Error(files)
 	}
 	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)

@@ -121,9 +121,8 @@ func TestOutage(t *testing.T) {
 		}
 		hangs.Store(false)
 		got := make([]byte, 1000)
-		if _, err := f.ReadAt(got, 1000); err != nil || !bytes.Equal(got, data[1000:2000]) {
-			t.Error(err)
-		}
+		testenv.Must(f.ReadAt(got, 1000))(t)
+		testenv.Same(t, got, data[1000:2000], "what comes after the outage")
 	})
 	if log := text(); strings.Count(log, `level=WARN msg="the store does not answer"`) != 1 || strings.Count(log, `level=INFO msg="the store answers again"`) != 1 {
 		t.Error(log)
@@ -253,19 +252,17 @@ func TestRefusedCredentials(t *testing.T) {
 	s.files["bucket/set/a"] = numbered(100)
 	at := s.storages(t)["s3"]
 	for _, code := range []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidAccessKeyId"} {
-		refusals := slices.Repeat([]http.HandlerFunc{refuse(400, code)}, 3)
-		s.fail(refusals...)
+		s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, code)}, 3)...)
 		_, err := at.ReadFile("a", 1000, nil)
-		if n := len(s.asked()); n != 2 || err == nil || !strings.Contains(err.Error(), code+": no") || !strings.Contains(err.Error(), "renew or correct the credentials") {
-			t.Errorf("%d requests, %v", n, err)
-		}
+		testenv.Says(t, code, err, code+": no")
+		testenv.Says(t, code, err, "renew or correct the credentials")
+		testenv.Equal(t, len(s.asked()), 2, "%s: requests", code)
 	}
 	s.fail()
 	testenv.Must(at.ReadFile("a", 1000, nil))(t)
 	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 3)...)
-	if _, err := at.ReadFile("a", 1000, nil); err != nil || len(s.asked()) != 4 {
-		t.Errorf("%d requests, %v", len(s.asked()), err)
-	}
+	testenv.Must(at.ReadFile("a", 1000, nil))(t)
+	testenv.Equal(t, len(s.asked()), 4, "requests")
 	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 100)...)
 	if _, err := at.ReadFile("a", 1000, nil); !IsDown(err) || !strings.Contains(err.Error(), "ExpiredToken: no, request id-7, and no request has succeeded for 1") {
 		t.Error(err)
@@ -286,10 +283,8 @@ func TestLoops(t *testing.T) {
 			w.Header().Set(c.header, c.value)
 			w.WriteHeader(c.status)
 		}}, 10)...)
-		_, err := at.ReadFile("a", 1000, nil)
-		if n := len(s.asked()); n != 1+movesMax || err == nil || !strings.Contains(err.Error(), "check AWS_REGION and AWS_ENDPOINT_URL") {
-			t.Errorf("%s: %d requests, %v", name, n, err)
-		}
+		testenv.Fails(at.ReadFile("a", 1000, nil))(t, "check AWS_REGION and AWS_ENDPOINT_URL")
+		testenv.Equal(t, len(s.asked()), 1+movesMax, "%s: requests", name)
 	}
 }
 
@@ -344,18 +339,14 @@ func TestUnknownHost(t *testing.T) {
 			return dial(ctx, network, address)
 		}
 		began := time.Now()
-		_, err := at.ReadFile("x", 1000, nil)
-		if time.Since(began) > 0 || err == nil || !strings.Contains(err.Error(), "no such host: check the host's name") {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
+		testenv.Fails(at.ReadFile("x", 1000, nil))(t, "no such host: check the host's name")
+		testenv.Equal(t, time.Since(began), 0, "time until then")
 		unknown.Store(false)
 		testenv.Must(at.ReadFile("x", 1000, nil))(t)
 		transport.CloseIdleConnections()
 		unknown.Store(true)
 		time.AfterFunc(20*time.Second, func() { unknown.Store(false) })
-		if _, err := at.ReadFile("x", 1000, nil); err != nil {
-			t.Error(err)
-		}
+		testenv.Must(at.ReadFile("x", 1000, nil))(t)
 	})
 }
 
@@ -387,14 +378,15 @@ func TestWrongAnswers(t *testing.T) {
 			"an error": {answer(200, map[string]string{"Content-Type": "application/xml"}, []byte("<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code></Error>")),
 				"InternalError"},
 		} {
-			for _, times := range []int{1, 2} {
+			for again, says := range []string{"", c.says} { // the fault comes once, and twice
 				f := testenv.Must(at.Open("a", int64(len(data)), ""))(t)
-				s.fail([]http.HandlerFunc{c.fault, c.fault}[:times]...)
+				s.fail(slices.Repeat([]http.HandlerFunc{c.fault}, again+1)...)
 				got := make([]byte, len(part))
 				_, err := f.ReadAt(got, 10_000)
-				if times == 1 && (err != nil || !bytes.Equal(got, part)) || times == 2 && (err == nil || !strings.Contains(err.Error(), c.says)) || len(s.asked()) != 2 {
-					t.Errorf("%s, %s %d times: %v, %d requests", kind, name, times, err, len(s.asked()))
+				if testenv.Says(t, kind+", "+name, err, says); says == "" {
+					testenv.Same(t, got, part, "%s, %s", kind, name)
 				}
+				testenv.Equal(t, len(s.asked()), 2, "%s, %s: requests", kind, name)
 			}
 		}
 		// A whole file that is not what it should be.

@@ -74,15 +74,11 @@ func TestRedirects(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer secret")
 		return nil
 	}
-	if data, err := at.ReadFile("a", 10, nil); err != nil || string(data) != "here" {
-		t.Fatal(err)
-	}
+	testenv.Equal(t, string(testenv.Must(at.ReadFile("a", 10, nil))(t)), "here", "what the other host gives")
 	if len(seen) != 1 || strings.Contains(fmt.Sprint(seen), "secret") {
 		t.Errorf("the other host sees %v", seen)
 	}
-	if _, err := at.ReadFile("x%2e/a", 100, nil); err != nil {
-		t.Error(err)
-	}
+	testenv.Must(at.ReadFile("x%2e/a", 100, nil))(t)
 	for _, to = range []string{"https://host/%zz?signature=secret", "file:///etc/passwd?signature=secret", first.URL + "/set/again?signature=secret"} {
 		_, err := at.ReadFile("a", 10, nil)
 		failed, is := errors.AsType[*RemoteError](err)
@@ -104,17 +100,19 @@ func TestHub(t *testing.T) {
 		}
 		w.WriteHeader(503)
 	})
-	if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
-		t.Fatal(string(data), err)
-	}
+	testenv.Equal(t, string(testenv.Must(at.ReadFile("manifest.json", 10, nil))(t)), "here", "the file")
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/datasets/o/n/tree/v2/sets" {
-			t.Error(r.URL.Path)
-		}
+		testenv.Equal(t, r.URL.Path, "/api/datasets/o/n/tree/v2/sets", "path that is asked for")
 		w.Write([]byte(`[{"type": "directory", "path": "sets/train"}, {"type": "file", "path": "sets/a", "size": 7, "oid": "ab"}]`))
 	})
-	if files, err := at.(Lister).List(""); err != nil || !slices.Equal(files, []Listed{{Name: "train/"}, {"a", Object{7, "ab"}}}) {
-		t.Fatal(files, err)
+	lists(t, at, Listed{Name: "train/"}, Listed{"a", Object{7, "ab"}})
+}
+
+// lists checks what a storage lists.
+func lists(t *testing.T, at Storage, want ...Listed) {
+	t.Helper()
+	if files := testenv.Must(at.(Lister).List(""))(t); !slices.Equal(files, want) {
+		t.Errorf("%v, want %v", files, want)
 	}
 }
 
@@ -146,14 +144,10 @@ func TestCloudStorage(t *testing.T) {
 			})
 		}
 		s.fail(append(answers, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != token {
-				t.Errorf("authorized by %q, want %q", r.Header.Get("Authorization"), token)
-			}
+			testenv.Equal(t, r.Header.Get("Authorization"), token, "authorized by")
 			w.WriteHeader(503)
 		})...)
-		if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
-			t.Fatal(string(data), err)
-		}
+		testenv.Equal(t, string(testenv.Must(at.ReadFile("manifest.json", 10, nil))(t)), "here", "the file")
 		answers = nil
 		for page, text := range []string{`{"prefixes": ["sets/train/"], "nextPageToken": "two"}`, `{"items": [{"name": "sets/"}, {"name": "sets/a", "size": "7", "generation": "9"}]}`} {
 			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
@@ -164,8 +158,6 @@ func TestCloudStorage(t *testing.T) {
 			})
 		}
 		s.fail(answers...)
-		if files, err := at.(Lister).List(""); err != nil || !slices.Equal(files, []Listed{{Name: "train/"}, {"a", Object{7, "9"}}}) {
-			t.Fatal(files, err)
-		}
+		lists(t, at, Listed{Name: "train/"}, Listed{"a", Object{7, "9"}})
 	}
 }

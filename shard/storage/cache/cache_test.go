@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -84,14 +84,26 @@ var cachedRecords = func() (records [][2]int64) {
 	return records
 }()
 
+// reads checks that a file gives the bytes of a range.
+func reads(t *testing.T, f storage.File, data []byte, offset, length int64) {
+	t.Helper()
+	got := make([]byte, length)
+	if _, err := f.ReadAt(got, offset); err != nil || !bytes.Equal(got, data[offset:offset+length]) {
+		t.Errorf("%d bytes at %d: %v", length, offset, err) // in any goroutine
+	}
+}
+
+// fetches checks that a file gives the bytes of a range ahead.
+func fetches(t *testing.T, f storage.File, data []byte, offset, length int64) {
+	t.Helper()
+	testenv.Same(t, testenv.Must(f.Fetch(memory(t, int(length)), offset, length))(t), data[offset:offset+length], "%d bytes ahead, at %d", length, offset)
+}
+
 // readRecords reads all records, and compares them.
 func readRecords(t *testing.T, f storage.File, data []byte) {
 	t.Helper()
 	for _, r := range cachedRecords {
-		got := make([]byte, r[1])
-		if n, err := f.ReadAt(got, r[0]); n != len(got) || err != nil || !bytes.Equal(got, data[r[0]:r[0]+r[1]]) {
-			t.Fatalf("record %v: %d bytes, %v", r, n, err)
-		}
+		reads(t, f, data, r[0], r[1])
 	}
 }
 
@@ -102,9 +114,7 @@ func TestCacheReads(t *testing.T) {
 	for range 2 {
 		readRecords(t, f, data)
 	}
-	if s.requests != len(cachedRecords) {
-		t.Errorf("%d requests for %d records", s.requests, len(cachedRecords))
-	}
+	testenv.Equal(t, s.requests, len(cachedRecords), "requests for the records")
 	used := c.Used()
 	if sum := int64(len(data)); used < sum || used > sum*5/4 {
 		t.Errorf("%d bytes of the disk for %d", used, sum)
@@ -112,10 +122,7 @@ func TestCacheReads(t *testing.T) {
 	c.Close()
 	s, c, f = cachedStore(t, data, dir, 1<<20)
 	readRecords(t, f, data)
-	begin := make([]byte, 16)
-	if _, err := f.ReadAt(begin, 0); err != nil || !bytes.Equal(begin, data[:16]) {
-		t.Error(err)
-	}
+	reads(t, f, data, 0, 16)
 	if s.requests > 0 || c.Used() != used {
 		t.Errorf("%d requests after a restart, %d bytes", s.requests, c.Used())
 	}
@@ -129,11 +136,8 @@ func TestCacheReads(t *testing.T) {
 // TestCacheDamage harms the file of an object before it is opened, and while it is open. Each read gives the right bytes.
 func TestCacheDamage(t *testing.T) {
 	flip := func(path string) error {
-		kept, err := os.ReadFile(path)
-		for i := 3; i < len(kept); i += 97 {
-			kept[i] ^= 0x55
-		}
-		return errors.Join(err, os.WriteFile(path, kept, 0o600))
+		sourcetest.Flip(t, path, 3, 97)
+		return nil
 	}
 	for name, harm := range map[string]func(path string) error{
 		"removed":       os.Remove,
@@ -188,17 +192,12 @@ func TestCacheIsShared(t *testing.T) {
 	_, b, g := cachedStore(t, data, dir, room)
 	read := func(f storage.File, k, records int) {
 		for i := range records {
-			offset, got := (i*7+k)%100*5000, make([]byte, 5000)
-			if _, err := f.ReadAt(got, int64(offset)); err != nil || !bytes.Equal(got, data[offset:offset+5000]) {
-				t.Errorf("offset %d: %v", offset, err)
-			}
+			reads(t, f, data, int64(i*7+k)%100*5000, 5000)
 		}
 	}
 	read(f, 0, 10)
 	read(g, 0, 10)
-	if b.HitBytes.Load() != 50_000 {
-		t.Errorf("%d bytes were found", b.HitBytes.Load())
-	}
+	testenv.Equal(t, b.HitBytes.Load(), 50_000, "bytes that were found")
 	var group sync.WaitGroup
 	for k := range 8 {
 		group.Go(func() { read([]storage.File{f, g}[k%2], k*10, 100) })
@@ -212,10 +211,7 @@ func TestCacheIsShared(t *testing.T) {
 // keepAll reads a file of 64 KiB as one range.
 func keepAll(t *testing.T, f storage.File) {
 	t.Helper()
-	got := make([]byte, 64<<10)
-	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, numbered(64<<10)) {
-		t.Fatal(err)
-	}
+	reads(t, f, numbered(64<<10), 0, 64<<10)
 }
 
 // another opens a second file of 64 KiB through a cache.
@@ -262,13 +258,9 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 		kept  [2]bool
 	}{{0, [2]bool{true, false}}, {2 * pauseFor, [2]bool{false, true}}} {
 		c.opened, c.measureAt = time.Now().Add(-want.since), time.Time{}
-		if got, err := f.Fetch(memory(t, 64<<10), 0, 64<<10); err != nil || !bytes.Equal(got, numbered(64<<10)) {
-			t.Fatal(err)
-		}
+		fetches(t, f, numbered(64<<10), 0, 64<<10)
 		for i, file := range []*file{unread.(*file), f} {
-			if kept := file.readKept(make([]byte, 64<<10), 0, keptAt(0)); kept != want.kept[i] {
-				t.Errorf("after %v: file %d is kept: %v, want %v", want.since, i, kept, want.kept[i])
-			}
+			testenv.Equal(t, file.readKept(make([]byte, 64<<10), 0, keptAt(0)), want.kept[i], "after %v: file %d is kept", want.since, i)
 		}
 	}
 }
@@ -289,18 +281,13 @@ func TestCacheOfABadDisk(t *testing.T) {
 func TestCacheFetch(t *testing.T) {
 	data := numbered(1 << 20)
 	s, _, f := cachedStore(t, data, t.TempDir(), 8<<20)
-	buf := memory(t, 150_000)
 	for round := range 2 {
 		for _, offset := range []int64{5, 166_666, 333_333, 820_000} {
-			got, err := f.Fetch(buf, offset, 150_000)
-			if err != nil || !bytes.Equal(got, data[offset:offset+150_000]) {
-				t.Fatalf("round %d, offset %d: %v", round, offset, err)
-			}
+			fetches(t, f, data, offset, 150_000)
 		}
-		if s.requests != 4 {
-			t.Errorf("round %d: %d requests for 4 ranges", round, s.requests)
-		}
+		testenv.Equal(t, s.requests, 4, "round %d: requests for 4 ranges", round)
 	}
+	buf := memory(t, 150_000)
 	s.err = os.ErrPermission
 	if _, err := f.Fetch(buf, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
@@ -321,14 +308,10 @@ func TestCacheFolderIsOwn(t *testing.T) {
 	const precious = "precious"
 	open := filepath.Join(t.TempDir(), "open")
 	testenv.OK(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)))
-	if _, err := Open(open, 1<<20); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
-		t.Errorf("a folder of a group: %v", err)
-	}
+	testenv.Fails(Open(open, 1<<20))(t, "chmod go-w") // a folder of a group
 	if os.Geteuid() == 0 {
 		testenv.OK(t, errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)))
-		if _, err := Look(open); err == nil || !strings.Contains(err.Error(), "owner 65534") {
-			t.Errorf("a folder of another user: %v", err)
-		}
+		testenv.Fails(Look(open))(t, "owner 65534")
 	}
 	for name, plant := range map[string]func(victim, path string) error{
 		"link":      os.Symlink,
@@ -348,23 +331,17 @@ func TestCacheFolderIsOwn(t *testing.T) {
 			}
 			testenv.OK(t, errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)))
 			c, err := Open(dir, 1<<20)
-			if !object {
-				if err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
-					t.Errorf("%s for the lock: %v", name, err)
-				}
-			} else if err != nil {
-				t.Fatal(err)
+			if says := path + " is not a regular file"; !object {
+				testenv.Says(t, name+" for the lock", err, says)
 			} else {
+				testenv.OK(t, err)
 				keepAll(t, c.Cached(&store{data: numbered(64 << 10)}, "https://host/b", "b"))
 				_, _, failure := c.Status()
-				if says := path + " is not a regular file"; failure == nil || !strings.Contains(failure.Error(), says) || !strings.Contains(text.String(), "level=WARN") {
-					t.Errorf("%s: status %v, log %s", name, failure, text)
-				}
+				testenv.Says(t, name, failure, says)
+				testenv.Contains(t, text.String(), "level=WARN")
 				c.Close()
 			}
-			if got, err := os.ReadFile(victim); string(got) != precious {
-				t.Errorf("%s: the file that it leads to has %q, %v", name, got, err)
-			}
+			testenv.Equal(t, string(testenv.Must(os.ReadFile(victim))(t)), precious, "%s: the file that it leads to", name)
 		}
 	}
 }
@@ -386,11 +363,8 @@ func TestCacheLimitOfAll(t *testing.T) {
 	var all sync.WaitGroup
 	fill := func(c *Cache, k int) {
 		f := c.Cached(&store{data: data}, "https://host/x", fmt.Sprint(k))
-		for i := range 32 {
-			got := make([]byte, 30_000)
-			if _, err := f.ReadAt(got, int64(i)*32<<10); err != nil || !bytes.Equal(got, data[i*32<<10:][:30_000]) {
-				t.Error(err)
-			}
+		for i := range int64(32) {
+			reads(t, f, data, i*32<<10, 30_000)
 		}
 	}
 	for k := range 16 {
@@ -445,9 +419,8 @@ func TestCacheSettles(t *testing.T) {
 		t.Error("there is room for more than the limit")
 	}
 	c.settle(bytes, bytes)
-	if used, _, _ := c.Status(); used != c.Used() {
-		t.Errorf("%d bytes are kept, %d are said to be", c.Used(), used)
-	}
+	used, _, _ := c.Status()
+	testenv.Equal(t, used, c.Used(), "bytes that are said to be kept")
 	if !c.makeRoom(300 << 10) {
 		t.Error("the room that is left is not given")
 	}
@@ -459,11 +432,8 @@ func TestCacheSmallRecords(t *testing.T) {
 	data, dir := numbered(records*length+5000), t.TempDir()
 	s, c, f := cachedStore(t, data, dir, 1<<22)
 	read := func() {
-		for i := range records {
-			offset := int64(i*37%records) * length
-			if got, err := f.Fetch(memory(t, length), offset, length); err != nil || !bytes.Equal(got, data[offset:offset+length]) {
-				t.Fatalf("record at %d: %v", offset, err)
-			}
+		for i := range int64(records) {
+			fetches(t, f, data, i*37%records*length, length)
 		}
 	}
 	read()
@@ -508,7 +478,6 @@ func TestCacheOtherFiles(t *testing.T) {
 	if err := look.Remove(list[1]); err != nil || look.Used() != before {
 		t.Errorf("%v, %d bytes", err, look.Used())
 	}
-	if used, _, _ := look.Status(); used != before {
-		t.Errorf("%d bytes are said to be kept, want %d", used, before)
-	}
+	used, _, _ := look.Status()
+	testenv.Equal(t, used, before, "bytes that are said to be kept")
 }

@@ -21,11 +21,7 @@ func FuzzCacheFiles(f *testing.F) {
 		whole.ReadAt(make([]byte, r[1]), r[0])
 	}
 	id := onlyID(c)
-	kept, err := os.ReadFile(c.path(id))
-	tally, lockErr := os.ReadFile(filepath.Join(c.dir, "lock"))
-	if err = errors.Join(err, lockErr); err != nil {
-		f.Fatal(err)
-	}
+	kept, tally := testenv.Must(os.ReadFile(c.path(id)))(f), testenv.Must(os.ReadFile(filepath.Join(c.dir, "lock")))(f)
 	f.Add(uint16(0), []byte(`{"place":"https://other/b","bytes":-1}`), []byte("{"), true)
 	f.Add(uint16(0), kept[:keptName], tally, false)
 	f.Add(uint16(keptAt(0)), kept[keptAt(300):keptAt(5300)], tally[:20], false) // another range's, with its right checksum
@@ -46,14 +42,9 @@ func FuzzCacheFiles(f *testing.F) {
 		}
 		for range 2 {
 			for _, r := range ranges {
-				got := make([]byte, r[1])
-				if n, err := cached.ReadAt(got, r[0]); n != len(got) || err != nil || !bytes.Equal(got, data[r[0]:r[0]+r[1]]) {
-					t.Fatalf("range %v: %d bytes, %v", r, n, err)
-				}
+				reads(t, cached, data, r[0], r[1])
 				cached.WillNeed(r[0], r[1])
-				if got, err := cached.Fetch(make([]byte, 4*len(got)+1<<16), r[0], r[1]); err != nil || !bytes.Equal(got, data[r[0]:r[0]+r[1]]) {
-					t.Fatalf("range %v fetched: %v", r, err)
-				}
+				fetches(t, cached, data, r[0], r[1])
 			}
 		}
 		if used, limit, _ := c.Status(); used < 0 || limit > most {
