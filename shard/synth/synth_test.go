@@ -48,9 +48,7 @@ func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 	for k := range 30 {
 		data := testenv.Must(Image("train", 0, k, Options{Size: 60}))(t)
 		img, format, err := image.Decode(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		b := img.Bounds().Size()
 		sizes[b] = true
 		if long := max(b.X, b.Y); long < 30 || long > 90 || min(b.X, b.Y) < 1 {
@@ -77,10 +75,7 @@ func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 // The drawing must not change by accident: other tests and documents count on the files.
 func TestDrawingIsStable(t *testing.T) {
 	data := testenv.Must(Image("train", 0, pngImage, Options{Size: 60}))(t)
-	img, _, err := image.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img, _ := testenv.Must2(image.Decode(bytes.NewReader(data)))(t)
 	var pix []byte
 	switch m := img.(type) {
 	case *image.RGBA:
@@ -89,9 +84,7 @@ func TestDrawingIsStable(t *testing.T) {
 		pix = m.Pix
 	}
 	sum := sha256.Sum256(pix)
-	if got, want := hex.EncodeToString(sum[:8]), "90dfd26627534750"; got != want {
-		t.Errorf("the pixels have the hash %s, want %s", got, want)
-	}
+	testenv.Equal(t, hex.EncodeToString(sum[:8]), "90dfd26627534750", "hash of the pixels")
 }
 
 func TestWriteTakesAnEmptyFolderAndNoOther(t *testing.T) {
@@ -105,11 +98,7 @@ func TestWriteTakesAnEmptyFolderAndNoOther(t *testing.T) {
 	if _, err := Write(ctx, filepath.Join(dir, "new"), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("left over: %v, %v", entries, err)
-	}
-	if sum, err := Write(context.Background(), t.TempDir(), Options{Classes: 1, Train: 1, Val: -1, Size: 16}); err != nil || sum.Train != 1 {
-		t.Errorf("an empty folder: %+v, %v", sum, err)
-	}
+	testenv.Equal(t, len(testenv.Must(os.ReadDir(dir))(t)), 1, "folders that are left")
+	sum := testenv.Must(Write(context.Background(), t.TempDir(), Options{Classes: 1, Train: 1, Val: -1, Size: 16}))(t)
+	testenv.Equal(t, sum.Train, 1, "images in an empty folder")
 }

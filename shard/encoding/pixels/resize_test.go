@@ -21,16 +21,10 @@ func TestParams(t *testing.T) {
 		`{"codec":"none"}`:                                                                     {},
 	} {
 		e := testenv.Must(parse(json.RawMessage(text)))(t)
-		if got := e.(*Encoding).resize; got != want {
-			t.Errorf("%s is %+v; want %+v", text, got, want)
-		}
+		testenv.Equal(t, e.(*Encoding).resize, want, "%s", text)
 		written := e.Stored().Params
-		if named := strings.Contains(string(written), want.Resampler.String()); named != !want.none() {
-			t.Errorf("%+v is written as %s", want, written)
-		}
-		if again, err := parse(written); err != nil || again.(*Encoding).resize != want {
-			t.Errorf("%s reads back as %+v, %v; want %+v", written, again, err, want)
-		}
+		testenv.Equal(t, strings.Contains(string(written), want.Resampler.String()), !want.none(), "%s names the resampler", written)
+		testenv.Equal(t, testenv.Must(parse(written))(t).(*Encoding).resize, want, "%s reads back", written)
 	}
 	testenv.Fails(parse(json.RawMessage(`{"codec":"none","resize":"256","resampler":"pillow-99"}`)))(t, "pillow-99")
 	for _, size := range []string{"0", "-5", "+5", "256 ", "256x", "x256", "256x0", "256x-1", "2x3x4", "max:", "max:0", "max:-1", "1e3", "99999999", "max:99999999"} {
@@ -47,17 +41,9 @@ func TestNotBitExactResampler(t *testing.T) {
 		views := testenv.Must(transform.ParseViews(text, by))(t)
 		return stored.NotBitExact(views[0])
 	}
-	if note := note("eval", resample.Pillow12); note != "" {
-		t.Errorf("the same resampler: %s", note)
-	}
-	other := note("eval", resample.Pillow13)
-	for _, word := range []string{"Resize(256, bilinear) by the resampler pillow-12", "asks for pillow-13"} {
-		if !strings.Contains(other, word) {
-			t.Errorf("%q does not say %q", other, word)
-		}
-	}
+	testenv.Equal(t, note("eval", resample.Pillow12), "", "the same resampler")
+	testenv.Contains(t, note("eval", resample.Pillow13), "Resize(256, bilinear) by the resampler pillow-12", "asks for pillow-13")
 	stored.Interpolation = resample.Nearest
-	if note := note(`[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`, resample.Pillow13); note != "" {
-		t.Errorf("nearest is the same in all releases: %s", note)
-	}
+	nearest := `[{"op":"Resize","size":256,"interpolation":"nearest"},{"op":"CenterCrop","size":224}]`
+	testenv.Equal(t, note(nearest, resample.Pillow13), "", "nearest is the same in all releases")
 }

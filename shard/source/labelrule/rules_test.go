@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestValTable(t *testing.T) {
 	labels, classes := make([]int32, valImages), wordnet.Wnids()
 	for i := range labels {
-		var err error
-		if labels[i], err = ValLabel(fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", i+1)); err != nil {
-			t.Fatal(err)
-		}
+		labels[i] = testenv.Must(ValLabel(fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", i+1)))(t)
 	}
 	var text strings.Builder
 	counts := make(map[int32]int)
@@ -24,15 +22,12 @@ func TestValTable(t *testing.T) {
 		counts[label]++
 		text.WriteString(classes[label] + "\n")
 	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String()))); sum != "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604" {
-		t.Errorf("the wnids of the 50,000 images have the SHA-256 %s", sum)
-	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String())))
+	testenv.Equal(t, sum, "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604", "SHA-256 of the wnids of the 50,000 images")
 	if len(counts) != 1000 || labels[0] != 65 || classes[labels[292]] != "n01440764" {
 		t.Errorf("%d classes with images, image 1 has label %d, image 293 is a %s", len(counts), labels[0], classes[labels[292]])
 	}
 	for label, n := range counts {
-		if n != 50 {
-			t.Errorf("%d images of class %d", n, label)
-		}
+		testenv.Equal(t, n, 50, "images of class %d", label)
 	}
 }

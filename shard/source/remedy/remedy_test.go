@@ -15,7 +15,7 @@ import (
 func TestRemediesHaveOneHome(t *testing.T) {
 	advice := regexp.MustCompile("[\"`].*(--[a-z]{2}|imgshard (build|index))")
 	allowed := regexp.MustCompile(`^(Forms|Labels|Takes):|^"names by their|^\{opts\.|"--images names no folder"|"--label %s: |^imageKeyHint|^labelMember |tar --(sort|dereference)|is %s, which has no fields`)
-	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
+	testenv.OK(t, fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "remedy/") {
 			return err
 		}
@@ -27,14 +27,9 @@ func TestRemediesHaveOneHome(t *testing.T) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	table := testenv.Must(os.ReadFile("remedy.go"))(t)
-	if n := len(regexp.MustCompile(`(?m)^\t\w+ += Remedy\{`).FindAll(table, -1)); n != len(All()) {
-		t.Errorf("All has %d of %d remedies", len(All()), n)
-	}
+	testenv.Equal(t, len(All()), len(regexp.MustCompile(`(?m)^\t\w+ += Remedy\{`).FindAll(table, -1)), "remedies in All")
 	seen := make(map[string]bool)
 	for _, r := range All() {
 		if seen[r.To] {
@@ -58,8 +53,6 @@ func TestText(t *testing.T) {
 		{[]Remedy{NoLabels}, "s3://b/x", "\n  to take the images without labels:\n    imgshard index s3://b/x -o x-index --no-labels\n  and then open the index"},
 		{[]Remedy{Unzip.Of("/d/it's.zip", "/d/it's")}, "", "\n  to unpack it, and build its folder:\n    unzip -q '/d/it'\\''s.zip' -d '/d/it'\\''s'-unpacked && imgshard build '/d/it'\\''s'-unpacked"},
 	} {
-		if got := Text(tc.remedies, tc.inPlace); got != tc.want {
-			t.Errorf("%q\nwant %q", got, tc.want)
-		}
+		testenv.Equal(t, Text(tc.remedies, tc.inPlace), tc.want, "remedies")
 	}
 }
