@@ -19,10 +19,7 @@ var controlSpecs = []string{
 // TestNestedStrings: what holds operations is written so that it reads back the same.
 func TestNestedStrings(t *testing.T) {
 	for _, text := range controlSpecs {
-		spec := mustParse(text)
-		if again := mustParse(spec.String()); again.String() != spec.String() {
-			t.Errorf("%s gives %s", spec, again)
-		}
+		readsBack(t, Views{mustParse(text)})
 	}
 }
 
@@ -35,14 +32,12 @@ func TestEmptyLists(t *testing.T) {
 	without, with := mustParse(`[{"op":"CenterCrop","size":18}]`), mustParse(`[`+empty+`,{"op":"CenterCrop","size":18},`+empty+`]`)
 	testenv.Same(t, naive(t, with, pix, w, h, NewRNG(1, 0, 0)), naive(t, without, pix, w, h, NewRNG(1, 0, 0)), "%s changes pixels", empty)
 	compareWithNaive(t, with, source, pix, w, h)
-	if again := mustParse(with.String()); again.String() != with.String() {
-		t.Errorf("%s gives %s", with, again)
-	}
+	readsBack(t, Views{with})
 }
 
 func TestControlErrors(t *testing.T) {
 	deep := strings.Repeat(`{"op":"RandomOrder","transforms":[`, 10) + `{"op":"RandomInvert"}` + strings.Repeat("]}", 10)
-	for text, want := range map[string]string{
+	refused(t, "%s", map[string]string{
 		`[{"op":"RandomApply"}]`:                                                                      "operation 0 (RandomApply): transforms is missing",
 		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms is 3, want a list of operations",
 		`[{"op":"RandomApply","transforms":{"op":"RandomInvert"}}]`:                                   `transforms is {"op":"RandomInvert"}, want a list`,
@@ -67,10 +62,7 @@ func TestControlErrors(t *testing.T) {
 		`[{"op":"ColorJitter","contrast":[2,1]}]`:                                                     "contrast is [2 1], want the lower first",
 		`[{"op":"ColorJitter","hue":0.6}]`:                                                            "hue is 0.6, want -0.5 to 0.5",
 		`[{"op":"ColorJitter","saturation":"much"}]`:                                                  `saturation is "much", want a number or a list of numbers`,
-	} {
-		_, err := Parse(text)
-		testenv.Says(t, text, err, want)
-	}
+	})
 	for want, op := range map[string]Op{
 		"bits is -1":                   RandomPosterize{Bits: -1},
 		"transforms has 33 operations": RandomOrder{slices.Repeat([]Op{RandomInvert{P: 1}}, opsMax+1)},

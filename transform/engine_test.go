@@ -174,10 +174,7 @@ func TestEngineMatchesNaive(t *testing.T) {
 	for s, size := range [][2]int{{50, 37}, {37, 50}, {32, 32}, {19, 64}, {21, 21}, {130, 22}, {3, 5}} {
 		w, h := size[0], size[1]
 		data, index := encodeJPEG(t, randomImage(w, h, uint64(s)), w, h)
-		pix, _, _, err := NewEngine(kernel.Generic).DecodeFull(Source{Image: data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pix, _, _ := decoded(t, NewEngine(kernel.Generic), data)
 		sources := []Source{{Image: data}, {Format: imagefile.JPEG, Image: data, Aux: index}, {Image: encodePNG(t, pix, w, h)}}
 		for _, params := range codecs {
 			sources = append(sources, Source{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params})
@@ -189,6 +186,23 @@ func TestEngineMatchesNaive(t *testing.T) {
 			compareWithNaive(t, mustParse(text), sources, pix, w, h)
 		}
 	}
+}
+
+// decoded is the pixels of a file, in memory of their own, and its width and height.
+func decoded(t testing.TB, engine *Engine, file []byte) ([]byte, int, int) {
+	t.Helper()
+	pix, w, h, err := engine.DecodeFull(Source{Image: file})
+	testenv.OK(t, err)
+	return bytes.Clone(pix), w, h
+}
+
+// madeSources are an image as a PNG, as a JPEG without and with its index, and as stored pixels. Those of the JPEG are a little different.
+func madeSources(t testing.TB, pix []byte, w, h int) []Source {
+	t.Helper()
+	data, index := encodeJPEG(t, pix, w, h)
+	params := &testEncoding{}
+	return []Source{{Image: encodePNG(t, pix, w, h)}, {Image: data}, {Format: imagefile.JPEG, Image: data, Aux: index},
+		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params}}
 }
 
 // encodeJPEG returns a 4:2:0 file and its row index.
@@ -214,9 +228,8 @@ func compareWithNaive(t *testing.T, spec *Spec, sources []Source, pix []byte, w,
 			for _, src := range sources {
 				got := bytes.Repeat([]byte{0xA5}, len(want)+64)
 				dst := resample.Output{Pix: got[:len(want)], Layout: layout}
-				if _, err := engine.Apply(spec, dst, src, draws); err != nil {
-					t.Fatalf("%d×%d %v %s: %v", w, h, src.Format, spec, err)
-				}
+				_, err := engine.Apply(spec, dst, src, draws)
+				testenv.OK(t, err, "%d×%d %v %s", w, h, src.Format, spec)
 				testenv.Same(t, got[:len(want)], want, "%d×%d %v %v %s: differs from the operations one by one", w, h, src.Format, layout, spec)
 				testenv.Same(t, got[len(want):], bytes.Repeat([]byte{0xA5}, 64), "%d×%d %v %v %s: wrote past its end", w, h, src.Format, layout, spec)
 			}
@@ -296,9 +309,8 @@ func TestApplyErrors(t *testing.T) {
 		}
 	}
 	flipped := mustParse(`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`)
-	if _, err := engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{}); err != nil {
-		t.Errorf("a crop of a flipped image needs no more than the crop: %v", err)
-	}
+	_, err := engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{})
+	testenv.Says(t, "a crop of a flipped image, which needs no more than the crop", err, "")
 	eval := mustParse("eval")
 	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, RNG{}); !errors.Is(err, resample.ErrArgument) {
 		t.Errorf("a small destination: %v, want ErrArgument", err)
@@ -313,13 +325,8 @@ func TestApplyErrors(t *testing.T) {
 }
 
 func TestApplyDoesNotAllocate(t *testing.T) {
-	params, pix := &testEncoding{}, randomImage(100, 80, 1)
-	data, index := encodeJPEG(t, pix, 100, 80)
 	engine := NewEngine(kernel.Active())
-	for _, src := range []Source{
-		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 100, 80), Encoding: params},
-		{Format: imagefile.JPEG, Image: data, Aux: index},
-	} {
+	for _, src := range madeSources(t, randomImage(100, 80, 1), 100, 80)[2:] {
 		for _, text := range slices.Concat(Presets(), recordedSpecs(), blurSpecs) {
 			spec, i := mustParse(text), 0
 			dst := Output{Pix: make([]byte, spec.OutputBytes())}

@@ -26,11 +26,7 @@ func TestFiveAndTenCrops(t *testing.T) {
 			w, h := size[0], size[1]
 			pix := randomImage(w, h, uint64(s))
 			data, aux := encodeJPEG(t, pix, w, h)
-			decoded, _, _, err := engine.DecodeFull(Source{Image: data})
-			if err != nil {
-				t.Fatal(err)
-			}
-			decoded = bytes.Clone(decoded)
+			decoded, _, _ := decoded(t, engine, data)
 			for _, first := range []string{`{"op":"CenterCrop","size":[27,33]}`, `{"op":"Resize","size":29}`, `{"op":"RandomRotation","degrees":20}`} {
 				for _, crops := range []string{`{"op":"FiveCrop","size":[18,20]}`, `{"op":"TenCrop","size":17}`, `{"op":"TenCrop","size":[20,19],"vertical_flip":true}`} {
 					views := mustParseViews(t, "["+first+","+crops+"]")
@@ -77,10 +73,8 @@ func TestCropsAmongViews(t *testing.T) {
 		five: 5, `{"views": [` + five + `]}`: 5, `{"views": ["eval", {"repeat": 3, "ops": ` + five + `}, [{"op":"TenCrop","size":[3,4]}]]}`: 26,
 	} {
 		views := mustParseViews(t, text)
-		again := mustParseViews(t, views.String())
-		if len(views) != want || len(again) != want || again.String() != views.String() {
-			t.Errorf("%s: %d views, want %d; read back %s as %s", text, len(views), want, views, again)
-		}
+		testenv.Equal(t, len(views), want, "%s: views", text)
+		readsBack(t, views)
 	}
 	views := mustParseViews(t, `{"views": ["eval", {"repeat": 2, "ops": `+five+`}]}`)
 	var seen []RNG
@@ -95,7 +89,7 @@ func TestCropsAmongViews(t *testing.T) {
 }
 
 func TestFiveCropErrors(t *testing.T) {
-	for text, want := range map[string]string{
+	refused(t, "%s", map[string]string{
 		`[{"op":"FiveCrop"}]`:                                     "operation 0 (FiveCrop): size is missing, want n or [h, w]",
 		`[{"op":"FiveCrop","size":0}]`:                            "size is 0, want 1 to",
 		`[{"op":"FiveCrop","size":[1,2,3]}]`:                      "has 3 numbers, want n or [h, w]",
@@ -103,10 +97,7 @@ func TestFiveCropErrors(t *testing.T) {
 		`[{"op":"FiveCrop","size":8},{"op":"FiveCrop","size":4}]`: "operation 1 (FiveCrop): it makes 5 views of an image, but only one is possible here",
 		`[{"op":"RandomApply","transforms":[{"op":"TenCrop","size":8}]},{"op":"CenterCrop","size":4}]`: "operation 0 (TenCrop): it makes 10 views",
 		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "at least 70 views, want at most 64",
-	} {
-		_, err := ParseViews(text, Pillow13)
-		testenv.Says(t, text, err, want)
-	}
+	})
 	_, err := Parse(`[{"op":"FiveCrop","size":8}]`)
 	testenv.Says(t, "five crops as one transform", err, "makes 5 views of an image, but only one is possible here")
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}

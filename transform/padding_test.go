@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"slices"
+	"fmt"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -33,9 +33,7 @@ func TestPaddingSource(t *testing.T) {
 		for at := -3; at < 6; at++ {
 			got = append(got, mode.source(at, 3))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%v: %v, want %v", mode, got, want)
-		}
+		testenv.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%v", mode)
 		if mode.source(-5, 1) != 0 || mode.source(7, 1) != 0 {
 			t.Errorf("%v of one pixel shows another", mode)
 		}
@@ -43,7 +41,7 @@ func TestPaddingSource(t *testing.T) {
 }
 
 func TestPaddingErrors(t *testing.T) {
-	for text, want := range map[string]string{
+	refused(t, `[{"op":"CenterCrop","size":8},%s]`, map[string]string{
 		`{"op":"Pad"}`:                                              "padding is missing",
 		`{"op":"Pad","padding":null}`:                               "padding is missing",
 		`{"op":"Pad","padding":[]}`:                                 "padding has 0 numbers, want n, [x, y] or",
@@ -59,10 +57,7 @@ func TestPaddingErrors(t *testing.T) {
 		`{"op":"Resize","size":[8,8],"max_size":9}`:                 "max_size is for a size of one number",
 		`{"op":"Resize","max_size":0}`:                              "size is missing",
 		`{"op":"Resize","max_size":-4}`:                             "max_size is -4",
-	} {
-		_, err := Parse(`[{"op":"CenterCrop","size":8},` + text + `]`)
-		testenv.Says(t, text, err, want)
-	}
+	})
 	if _, err := NewSpec(CenterCrop{Size: Size{4}}, Pad{Mode: 4}); err == nil {
 		t.Error("a padding mode of 4 is taken")
 	}
@@ -81,9 +76,8 @@ func TestMaxSize(t *testing.T) {
 		{`"max_size":100`, 7, 9, 77, 100},
 	} {
 		ops := testenv.Must(parseNested([]byte(`[{"op":"Resize",`+c.op+`}]`), parameters{}))(t)
-		if w, h, err := ops[0].(Resize).Resized(c.w, c.h); err != nil || w != c.outW || h != c.outH {
-			t.Errorf("%s of %d×%d: %d×%d, %v, want %d×%d", c.op, c.w, c.h, w, h, err, c.outW, c.outH)
-		}
+		w, h := testenv.Must2(ops[0].(Resize).Resized(c.w, c.h))(t)
+		testenv.Equal(t, [2]int{w, h}, [2]int{c.outW, c.outH}, "%s of %d×%d", c.op, c.w, c.h)
 	}
 	spec := mustParse(`[{"op":"Resize","size":4,"max_size":9},{"op":"CenterCrop","size":3}]`)
 	_, err := NewEngine(kernel.Active()).Apply(spec, Output{Pix: make([]byte, 27)}, Source{Image: encodePNG(t, make([]byte, 15000), 5000, 1)}, RNG{})

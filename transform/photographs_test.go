@@ -104,10 +104,7 @@ func sendPhotographs(t *testing.T, w io.Writer, folder string, draws int, algori
 				sendRecord(t, w, engine, spec, src, NewViewRNG(1, d, i, 0, v.view), head, nil)
 			}
 			if d == 0 {
-				pix, width, height, err := engine.DecodeFull(src)
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
+				pix, width, height := decoded(t, engine, src.Image)
 				src = Source{Format: imagefile.Encoded, Image: encodePixels(t, stored, pix, width, height), Encoding: stored}
 			}
 		}

@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"slices"
+	"fmt"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -14,19 +14,13 @@ func TestDrawsGolden(t *testing.T) {
 	for range 3 {
 		got = append(got, d.pcg.Uint64())
 	}
-	if want := []uint64{0xafd15d776d9c6f6a, 0x4eb9abd0417ebfa1, 0x2bc399ead1817f3d}; !slices.Equal(got, want) {
-		t.Errorf("draws %#x, want %#x", got, want)
-	}
+	testenv.Equal(t, fmt.Sprintf("%#x", got), "[0xafd15d776d9c6f6a 0x4eb9abd0417ebfa1 0x2bc399ead1817f3d]", "draws")
 	train := mustParse("train").ops[0].(RandomResizedCrop)
-	var boxes []Params
-	for index := range 4 {
+	for index, want := range []Params{{130, 52, 243, 210, false}, {17, 15, 345, 436, false}, {17, 8, 318, 319, false}, {73, 366, 143, 130, false}} {
 		d := NewRNG(-1, 7, index)
 		var p Params
 		p.setCrop(train.box(500, 375, &d))
-		boxes = append(boxes, p)
-	}
-	if want := []Params{{130, 52, 243, 210, false}, {17, 15, 345, 436, false}, {17, 8, 318, 319, false}, {73, 366, 143, 130, false}}; !slices.Equal(boxes, want) {
-		t.Errorf("boxes %v, want %v", boxes, want)
+		testenv.Equal(t, p, want, "box %d", index)
 	}
 }
 

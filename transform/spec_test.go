@@ -26,16 +26,10 @@ func TestPresets(t *testing.T) {
 			`{"op": "RandomHorizontalFlip", "p": 0.5}]`,
 	} {
 		spec := testenv.Must(Parse(name))(t)
-		if spec.String() != want {
-			t.Errorf("%s is\n%s\nwant\n%s", name, spec, want)
-		}
-		if quoted, err := Parse(`"` + name + `"`); err != nil || quoted.String() != want {
-			t.Errorf("the JSON string %q gives %v, %v", name, quoted, err)
-		}
+		testenv.Equal(t, spec.String(), want, "%s", name)
+		testenv.Equal(t, testenv.Must(Parse(`"`+name+`"`))(t).String(), want, "the JSON string %q", name)
 	}
-	if want := []string{"eval", "train", "train-resize", "cifar", "detection", "ssd300", "lsj1024", "segmentation", "segmentation-eval"}; !slices.Equal(Presets(), want) {
-		t.Errorf("Presets() = %v", Presets())
-	}
+	testenv.Equal(t, strings.Join(Presets(), " "), "eval train train-resize cifar detection ssd300 lsj1024 segmentation segmentation-eval", "presets")
 }
 
 func TestParseRoundTrip(t *testing.T) {
@@ -56,18 +50,29 @@ func TestParseRoundTrip(t *testing.T) {
 		`[{"op":"CenterCrop","size":6},{"op":"RandomRotation","degrees":[0,9],"center":[1,2],"fill":[7]}]`:  {6, 6},
 		`[{"op":"CenterCrop","size":6},{"op":"RandomAffine","degrees":9,"shear":[1,2],"translate":[0,1]}]`:  {6, 6},
 	} {
-		spec, err := Parse(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
+		spec := testenv.Must(Parse(text))(t)
 		if h, w := spec.OutputSize(); h != size[0] || w != size[1] || spec.OutputBytes() != h*w*3 {
 			t.Errorf("%s: size %d×%d, want %v", text, h, w, size)
 		}
-		again, err := Parse(spec.String())
-		if err != nil || !reflect.DeepEqual(again, spec) {
-			t.Errorf("%s: does not read back: %v, %v", spec, again, err)
-		}
+		readsBack(t, Views{spec})
+	}
+}
+
+// readsBack checks that the text of views gives the same views.
+func readsBack(t *testing.T, views Views) {
+	t.Helper()
+	again := mustParseViews(t, views.String())
+	if !reflect.DeepEqual(again, views) || again.String() != views.String() {
+		t.Errorf("%s is read back as %s", views, again)
+	}
+}
+
+// refused checks the errors of transforms, by what stands for %s in a frame. Those with "" are taken.
+func refused(t *testing.T, frame string, errors map[string]string) {
+	t.Helper()
+	for text, want := range errors {
+		_, err := ParseViews(strings.Replace(frame, "%s", text, 1), Pillow13)
+		testenv.Says(t, text, err, want)
 	}
 }
 
@@ -88,12 +93,8 @@ func TestParseResampler(t *testing.T) {
 		for _, match := range named.FindAllStringSubmatch(spec.String(), -1) {
 			got = append(got, match[1])
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s with pillow-12: resamplers %v, want %s", text, got, want)
-		}
-		if again, err := Parse(spec.String()); err != nil || !reflect.DeepEqual(again, spec) {
-			t.Errorf("%s: %s does not read back: %v, %v", text, spec, again, err)
-		}
+		testenv.Equal(t, strings.Join(got, " "), want, "%s with pillow-12: resamplers", text)
+		readsBack(t, Views{spec})
 	}
 	if mustParse("eval").String() == parseWith("eval", Pillow12).String() {
 		t.Error("the resampler is not part of the transform's string")
@@ -171,8 +172,8 @@ func TestNewSpec(t *testing.T) {
 		"train": {RandomResizedCrop{Size: Size{224, 224}}, RandomHorizontalFlip{P: 0.5}},
 		"cifar": {RandomCrop{Size: Size{32}, Padding: [4]int{4, 4, 4, 4}}, RandomHorizontalFlip{P: 0.5}},
 	} {
-		if spec, err := NewSpec(ops...); err != nil || !reflect.DeepEqual(spec, mustParse(text)) {
-			t.Errorf("%v: %v, %v; want %s", ops, spec, err, text)
+		if spec := testenv.Must(NewSpec(ops...))(t); !reflect.DeepEqual(spec, mustParse(text)) {
+			t.Errorf("%v: %v, want %s", ops, spec, text)
 		}
 	}
 	for want, op := range map[string]Op{
@@ -196,12 +197,8 @@ func TestNewSpec(t *testing.T) {
 
 // TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.
 func TestOpString(t *testing.T) {
-	if got := TextOf(RandomHorizontalFlip{P: math.NaN()}); !strings.Contains(got, "NaN") {
-		t.Errorf("p = NaN is written as %s", got)
-	}
-	if got, want := named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	testenv.Contains(t, TextOf(RandomHorizontalFlip{P: math.NaN()}), "NaN")
+	testenv.Equal(t, named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`, "text")
 }
 
 func TestLeadingResize(t *testing.T) {
@@ -221,9 +218,7 @@ func TestDocumented(t *testing.T) {
 	raw := testenv.Must(os.ReadFile(path))(t)
 	text := string(raw)
 	for _, name := range Presets() {
-		if !strings.Contains(text, "\n| `"+name+"` | ") {
-			t.Errorf("%s has no row for %s", path, name)
-		}
+		testenv.Contains(t, text, "\n| `"+name+"` | ")
 	}
 	var rows, inexact []string
 	for _, listed := range operations() {

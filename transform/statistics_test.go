@@ -194,9 +194,7 @@ func TestPolicyDraws(t *testing.T) {
 				t.Errorf("%s: %s came %v times, want about %.0f", text, kind, done[kind], expected)
 			}
 		}
-		if len(done) != len(shares) {
-			t.Errorf("%s: %v, want the kinds of %v", text, done, shares)
-		}
+		testenv.Equal(t, len(done), len(shares), "%s: %v: kinds", text, done)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -92,25 +91,17 @@ func TestBackends(t *testing.T) {
 			if said = spec.Inexact(); said == "" {
 				said = fmt.Sprint(names)
 			}
-			if again, err := Parse(spec.String()); err != nil || again.String() != spec.String() {
-				t.Errorf("%s is %v again, %v", spec, again, err)
-			}
+			readsBack(t, Views{spec})
 		}
-		if !strings.Contains(said, want) {
-			t.Errorf("%s: %s, want %s", text, said, want)
-		}
+		testenv.Contains(t, said, want)
 	}
 }
 
 // TestTensorRecordsAreTorchvisions has torchvision repeat records of tensors. Every level of the kernels must give the same. It
 // takes the images of the folder IMGFEED_TEST_IMAGES, or makes them.
 func TestTensorRecordsAreTorchvisions(t *testing.T) {
-	var result struct {
-		Compared, Identical   int
-		Transforms, Functions map[string]int
-		Differ                []string
-	}
-	if !judgeBy(t, "records", "tensors", &result, func(w io.Writer, _ Resampler) {
+	var result judged
+	if judgeBy(t, "records", "tensors", &result, func(w io.Writer, _ Resampler) {
 		if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
 			for i, file := range testenv.Must(filepath.Glob(filepath.Join(folder, "*.*")))(t) {
 				sendTensors(t, w, Source{Image: testenv.Must(os.ReadFile(file))(t)}, i, map[string]any{"file": file}, nil)
@@ -123,11 +114,7 @@ func TestTensorRecordsAreTorchvisions(t *testing.T) {
 			sendTensors(t, w, src, s, head, pix)
 		}
 	}) {
-		return
-	}
-	t.Logf("compared %d results with torchvision's, which called %v: %d are identical", result.Compared, result.Functions, result.Identical)
-	if len(result.Differ) > 0 || result.Compared == 0 {
-		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
+		result.check(t)
 	}
 }
 

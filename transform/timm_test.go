@@ -30,11 +30,7 @@ func TestTimmIsTimms(t *testing.T) {
 	}
 	testenv.OK(t, json.Unmarshal(out, &want))
 	for config, w := range want.Configs {
-		p, err := parseTimm(config)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		p := testenv.Must(parseTimm(config))(t)
 		deviation := p.deviation
 		if math.IsInf(deviation, 1) {
 			deviation = -1
@@ -177,18 +173,13 @@ func TestTimmErrors(t *testing.T) {
 		`augmix-w40`:       "w is 40, want 1 to 32",
 		`augmix-a0`:        "a is 0, want 0.01 to 1e+06",
 	} {
-		text := fmt.Sprintf(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":%q}]`, config)
-		_, err := Parse(text)
-		testenv.Says(t, config, err, want)
+		refused(t, `[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":%s}]`, map[string]string{fmt.Sprintf("%q", config): want})
 	}
-	for parameters, want := range map[string]string{
+	refused(t, `[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":"rand-m9",%s}]`, map[string]string{
 		`"interpolation":"box"`: `interpolation is "box", want one of random, bilinear`,
 		`"fill":[1]`:            "",
 		`"fill":[1,2]`:          "fill has 2 numbers",
-	} {
-		_, err := Parse(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":"rand-m9",` + parameters + `}]`)
-		testenv.Says(t, parameters, err, want)
-	}
+	})
 }
 
 // TestTimmFill: without a fill, or with null, TimmAugment has timm's grey.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -28,6 +29,22 @@ func drawsAsked(otherwise int) int {
 		return n
 	}
 	return otherwise
+}
+
+// judged is what a program of testdata says of the results that it compared.
+type judged struct {
+	Compared, Identical   int
+	Transforms, Functions map[string]int
+	Differ                []string
+}
+
+// check reports results that differ.
+func (j *judged) check(t *testing.T) {
+	t.Helper()
+	t.Logf("compared %d results of %v with torchvision's, which called %v: %d are identical", j.Compared, j.Transforms, j.Functions, j.Identical)
+	if len(j.Differ) > 0 || j.Compared == 0 {
+		t.Errorf("%d of %d differ: %.3000s", len(j.Differ), j.Compared, strings.Join(j.Differ, "\n"))
+	}
 }
 
 // judge has a Python program of testdata, which needs modules, compare what write sends it with torchvision's results, one result at a

@@ -3,12 +3,12 @@ package transform
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -47,12 +47,7 @@ func TestViewsAreThoseOfSingleTransforms(t *testing.T) {
 	for s, size := range [][2]int{{300, 200}, {97, 260}, {64, 64}} {
 		w, h := size[0], size[1]
 		pix := randomImage(w, h, uint64(s))
-		data, aux := encodeJPEG(t, pix, w, h)
-		params := &testEncoding{}
-		for _, src := range []Source{
-			{Image: encodePNG(t, pix, w, h)}, {Image: data}, {Image: data, Aux: aux},
-			{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params},
-		} {
+		for _, src := range madeSources(t, pix, w, h) {
 			for _, text := range viewSpecs {
 				views := mustParseViews(t, text)
 				for index := range 6 {
@@ -91,13 +86,9 @@ func TestViewsDrawApart(t *testing.T) {
 	for _, v := range made {
 		boxes[v.Params] = true
 	}
-	if len(boxes) != 8 {
-		t.Errorf("8 views have %d boxes", len(boxes))
-	}
-	first, err := engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewRNG(7, 1, 4))
-	if err != nil || first != made[0].Params {
-		t.Errorf("the first view draws %v, the transform alone %v (%v)", made[0].Params, first, err)
-	}
+	testenv.Equal(t, len(boxes), 8, "boxes of 8 views")
+	first := testenv.Must(engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewRNG(7, 1, 4)))(t)
+	testenv.Equal(t, made[0].Params, first, "the first view, and the transform alone")
 }
 
 // TestSharedRegion checks when an image is decoded once: not where two small views lie far apart.
@@ -113,22 +104,16 @@ func TestSharedRegion(t *testing.T) {
 		{image.Rect(0, 0, 100, 100), image.Rect(900, 0, 1000, 100), true}, // the same rows
 		{image.Rect(0, 0, 100, 100), image.Rect(0, 900, 100, 1000), false},
 	} {
-		if got := decodingWork(c.a.Union(c.b), w) <= decodingWork(c.a, w)+decodingWork(c.b, w); got != c.once {
-			t.Errorf("%v and %v: decoded once is %t", c.a, c.b, got)
-		}
+		once := decodingWork(c.a.Union(c.b), w) <= decodingWork(c.a, w)+decodingWork(c.b, w)
+		testenv.Equal(t, once, c.once, "%v and %v: decoded once", c.a, c.b)
 	}
 }
 
 func TestViewsParse(t *testing.T) {
 	for text, want := range map[string]int{"eval": 1, `"train"`: 1, dinoLike: 10, viewSpecs[2]: 3, `{"views":["eval"]}`: 1} {
 		views := mustParseViews(t, text)
-		if len(views) != want {
-			t.Errorf("%s: %d views, want %d", text, len(views), want)
-		}
-		again := mustParseViews(t, views.String())
-		if again.String() != views.String() || len(again) != len(views) || again.OutputBytes() != views.OutputBytes() {
-			t.Errorf("%s is read back as %s", views, again)
-		}
+		testenv.Equal(t, len(views), want, "%s: views", text)
+		readsBack(t, views)
 	}
 	for text, want := range map[string]string{
 		`{"op": "CenterCrop", "size": 3}`:           `an operation must be in a list: [{"op": "CenterCrop", "size": 3}]`,
@@ -158,22 +143,19 @@ func TestViewsParse(t *testing.T) {
 
 // TestViewPresets checks the sizes and the number of views, and that each gives its bits with draws of all kinds.
 func TestViewPresets(t *testing.T) {
-	want := map[string][]int{"simclr": {224, 224}, "byol": {224, 224}, "moco-v3": {224, 224}, "dino": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}, "dinov2": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}}
-	pix := randomImage(120, 90, 1)
-	data, aux := encodeJPEG(t, pix, 120, 90)
+	want := map[string][]int{"simclr": {224, 224}, "byol": {224, 224}, "moco-v3": {224, 224},
+		"dino": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}, "dinov2": {224, 224, 96, 96, 96, 96, 96, 96, 96, 96}}
+	data, aux := encodeJPEG(t, randomImage(120, 90, 1), 120, 90)
 	engine, alone := NewEngine(kernel.Active()), NewEngine(kernel.Generic)
 	for _, name := range ViewPresets() {
 		views := mustParseViews(t, name)
 		var sizes []int
 		for _, spec := range views {
 			h, w := spec.OutputSize()
-			if sizes = append(sizes, h); h != w {
-				t.Errorf("%s: a view of %d×%d", name, h, w)
-			}
+			sizes = append(sizes, h)
+			testenv.Equal(t, w, h, "%s: width of a view", name)
 		}
-		if !slices.Equal(sizes, want[name]) {
-			t.Errorf("%s: views of %v, want %v", name, sizes, want[name])
-		}
+		testenv.Equal(t, fmt.Sprint(sizes), fmt.Sprint(want[name]), "%s: sizes of the views", name)
 		made := makeViews(views, resample.NHWC, 3)
 		testenv.OK(t, engine.ApplyViews(Source{Image: data, Aux: aux}, made))
 		for v, got := range made[:min(len(made), 4)] {
@@ -184,22 +166,20 @@ func TestViewPresets(t *testing.T) {
 		_, err := Parse(name)
 		testenv.Says(t, name, err, "views of an image, but only one is possible here")
 	}
-	if len(ViewPresets()) != len(want) {
-		t.Errorf("presets %v", ViewPresets())
-	}
+	testenv.Equal(t, len(ViewPresets()), len(want), "presets")
 }
 
 // TestViewErrors names the view that an image does not fit.
 func TestViewErrors(t *testing.T) {
-	pix := randomImage(20, 10, 1)
-	data, aux := encodeJPEG(t, pix, 20, 10)
+	sources := madeSources(t, randomImage(20, 10, 1), 20, 10)
 	views := mustParseViews(t, `{"views": [[{"op":"CenterCrop","size":8}], [{"op":"RandomCrop","size":16}]]}`)
-	for _, src := range []Source{{Image: encodePNG(t, pix, 20, 10)}, {Image: data, Aux: aux}} {
+	for _, src := range sources {
 		var size *SizeError
 		if err := NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0)); !errors.As(err, &size) || !strings.HasPrefix(err.Error(), "view 1: ") {
 			t.Errorf("%v, want a SizeError of view 1", err)
 		}
 	}
+	data := sources[1].Image
 	var bad *ImageError
 	if err := NewEngine(kernel.Active()).ApplyViews(Source{Image: data[:len(data)/2]}, makeViews(views[:1], resample.NHWC, 0)); !errors.As(err, &bad) {
 		t.Errorf("half a file: %v, want an ImageError", err)
@@ -207,12 +187,7 @@ func TestViewErrors(t *testing.T) {
 }
 
 func TestViewsDoNotAllocate(t *testing.T) {
-	pix := randomImage(300, 256, 1)
-	data, aux := encodeJPEG(t, pix, 300, 256)
-	params := &testEncoding{}
-	for _, src := range []Source{
-		{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, 300, 256), Encoding: params}, {Format: imagefile.JPEG, Image: data, Aux: aux},
-	} {
+	for _, src := range madeSources(t, randomImage(300, 256, 1), 300, 256)[2:] {
 		for _, text := range slices.Concat(viewSpecs[:4], ViewPresets(), []string{`[{"op":"Resize","size":256},{"op":"TenCrop","size":224,"vertical_flip":true}]`}) {
 			engine, index, samples := NewEngine(kernel.Active()), 0, 20
 			made := makeViews(mustParseViews(t, text), resample.NHWC, 0)

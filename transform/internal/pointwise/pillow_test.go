@@ -155,10 +155,7 @@ func compareWith(t *testing.T, program string, adjustments func(*rand.Rand) []ad
 		python, _ := pillowtest.Find(t, modules...)
 		cmd := exec.Command(python, "-W", "ignore", "testdata/"+program+".py")
 		cmd.Stdin = &asked
-		var err error
-		if made, err = cmd.Output(); err != nil {
-			t.Fatal(err)
-		}
+		made = testenv.Must(cmd.Output())(t)
 	}
 	for k, e := range list {
 		var want []byte
@@ -166,9 +163,7 @@ func compareWith(t *testing.T, program string, adjustments func(*rand.Rand) []ad
 			want, made = made[:len(e.src)], made[len(e.src):]
 		}
 		for _, level := range kernel.Available() {
-			if err := answers.Compare(k, e.run(New(level), e.src, e.w, e.h), want); err != nil {
-				t.Errorf("%v: %s(%v) of %d×%d: %v", level, e.op, e.value, e.w, e.h, err)
-			}
+			testenv.OK(t, answers.Compare(k, e.run(New(level), e.src, e.w, e.h), want), "%v: %s(%v) of %d×%d", level, e.op, e.value, e.w, e.h)
 		}
 	}
 	t.Logf("%d results identical at %v", len(list), kernel.Available())
