@@ -152,8 +152,8 @@ func TestFileCutWhileOpen(t *testing.T) {
 		buf, err = compareSample(s, i, &samples[i], buf)
 		inCut := i >= 2 && i < 4
 		if inCut {
-			c, ok := errors.AsType[*CorruptError](err)
-			if !ok || c.Path != path || c.Record != i || c.Index != i || !errors.Is(err, io.ErrUnexpectedEOF) {
+			c := testenv.As[*CorruptError](t, err)
+			if c.Path != path || c.Record != i || c.Index != i || !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("sample %d: %v", i, err)
 			}
 		} else if i >= 4 && err != nil {
@@ -237,9 +237,7 @@ func TestVersions(t *testing.T) {
 		binary.LittleEndian.PutUint32(p[8:], uint32(version))
 		resign(p, &f)
 		_, err := openBytes(p)
-		if u, ok := errors.AsType[*UnsupportedError](err); !ok || u.Version != version {
-			t.Errorf("version %d: %v", version, err)
-		}
+		testenv.Equal(t, testenv.As[*UnsupportedError](t, err).Version, version, "version")
 	}
 }
 
@@ -261,11 +259,8 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 		if err == nil {
 			_, err = r.Keys()
 		}
-		if !errors.Is(err, boom) || isCorrupt(err) || !strings.Contains(err.Error(), "test.imgshard") {
+		if testenv.As[*ReadError](t, err, "test.imgshard"); !errors.Is(err, boom) || isCorrupt(err) {
 			t.Errorf("read %d fails: %v", calls, err)
-		}
-		if _, ok := errors.AsType[*ReadError](err); !ok {
-			t.Errorf("read %d fails with a %T", calls, err)
 		}
 	}
 }
@@ -278,13 +273,11 @@ func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 		r.file.Close()
 		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}
 		_, _, err := set.Read(5, nil)
-		got, ok := errors.AsType[*ReadError](err)
-		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != entry.Offset || got.Length != int(entry.length()) || !errors.Is(err, failure) {
+		got := testenv.As[*ReadError](t, err, want, "record 2 (sample 5) at byte")
+		if got.Record != 2 || got.Index != 5 || got.Offset != entry.Offset || got.Length != int(entry.length()) || !errors.Is(err, failure) {
 			t.Errorf("%v: %#v", failure, err)
 		}
-		if text := err.Error(); strings.Count(text, r.path) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "record 2 (sample 5) at byte") {
-			t.Errorf("%v: %s", failure, text)
-		}
+		testenv.Equal(t, strings.Count(err.Error(), r.path), 1, "%v: paths in %v", failure, err)
 	}
 }
 
@@ -426,8 +419,8 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("two bad records: %+v, %v, %v", report, problems, err)
 	}
 	for _, c := range problems {
-		sum, ok := errors.AsType[*ChecksumError](c)
-		if !ok || sum.Want == sum.Got || c.Section != "record" {
+		sum := testenv.As[*ChecksumError](t, c)
+		if sum.Want == sum.Got || c.Section != "record" {
 			t.Errorf("problem %v", c)
 		}
 		testenv.Contains(t, c.Error(), c.Path, fmt.Sprintf("record %d", c.Record), fmt.Sprintf("byte %d", c.Offset),
@@ -473,7 +466,5 @@ func TestVerifyOfAPart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Verify(ctx, dir, VerifyOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	testenv.Fails(Verify(ctx, dir, VerifyOptions{}))(t, context.Canceled)
 }

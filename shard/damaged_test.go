@@ -54,9 +54,8 @@ func TestWholePartitions(t *testing.T) {
 	if s.Absence(0) != nil || s.Absence(1) == nil {
 		t.Errorf("absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
 	}
-	if _, err := OpenSet(dir); !errors.As(err, new(*DamagedPartitionError)) {
-		t.Errorf("OpenSet takes a set that is not whole: %v", err)
-	}
+	_, err := OpenSet(dir)
+	testenv.As[*DamagedPartitionError](t, err)
 }
 
 // TestNothingWhole damages every partition.
@@ -67,9 +66,7 @@ func TestNothingWhole(t *testing.T) {
 			testenv.OK(t, os.Remove(filepath.Join(dir, filepath.FromSlash(shardPath(r, 0)))))
 		}
 		_, err := openWhole(storage.Default, dir, nil)
-		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
-			t.Fatalf("partitions %d: %v", partitions+1, err)
-		}
+		testenv.As[*DamagedPartitionError](t, err, "rank-0000/00000.imgshard")
 		testenv.Equal(t, strings.Count(err.Error(), " is not whole, "), min(partitions+1, namedMax), "of %d partitions named", partitions+1)
 	}
 }
@@ -99,15 +96,13 @@ func TestFindAll(t *testing.T) {
 	if err != nil || len(found.Sets) != 1 || found.Sets["val"] != filepath.Join(parent, "val") || len(found.Damaged) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if d := found.Damaged[0]; d.Dir != filepath.Join(parent, "half") || !strings.Contains(d.Err.Error(), "it is missing") {
-		t.Errorf("without a manifest: %+v", d)
+	for i, name := range []string{"half", "train-shards"} {
+		testenv.Equal(t, found.Damaged[i].Dir, filepath.Join(parent, name), "a damaged set")
 	}
-	if d := found.Damaged[1]; d.Dir != filepath.Join(parent, "train-shards") || !isCorrupt(d.Err) {
-		t.Errorf("with half of one: %+v", d)
-	}
-	if _, err := FindSets(parent); !isCorrupt(err) || !strings.Contains(err.Error(), "half") || !strings.Contains(err.Error(), "train-shards") {
-		t.Errorf("FindSets: %v", err)
-	}
+	testenv.Says(t, "without a manifest", found.Damaged[0].Err, "it is missing")
+	testenv.As[*CorruptError](t, found.Damaged[1].Err) // with half of one
+	_, err = FindSets(parent)
+	testenv.As[*CorruptError](t, err, "half", "train-shards")
 }
 
 // limitDescriptors lets the process open no descriptor with a number from n on, until the test ends.

@@ -46,9 +46,7 @@ func TestRemoteSet(t *testing.T) {
 			t.Fatalf("sample %d: key %q, %v, found at %d, %v", i, key, err, found, findErr)
 		}
 	}
-	if err := set.Map(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("mapped: %v", err)
-	}
+	testenv.Says(t, "mapped", set.Map(), errors.ErrUnsupported)
 	report, err := Verify(t.Context(), url, VerifyOptions{})
 	if err != nil || report.Problems > 0 || report.Samples != local.Len() {
 		t.Errorf("%+v, %v", report, err)
@@ -261,7 +259,7 @@ func TestFetchAndCheck(t *testing.T) {
 		}
 		r.file = wrongFile{file, &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden}}
 		_, err := fetch(i)
-		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
+		if failed := testenv.As[*ReadError](t, err); failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("sample %d: %v", i, err)
 		}
 		r.file = file
@@ -285,7 +283,5 @@ func TestInterruptedVerifyFindsNoDamage(t *testing.T) {
 	storage.Default.Context = ctx
 	defer func() { storage.Default.Context = context.Background() }()
 	problem := func(err error) { t.Errorf("told: %v", err) }
-	if _, err := Verify(ctx, server.URL+"/train-shards", VerifyOptions{Problem: problem}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	testenv.Fails(Verify(ctx, server.URL+"/train-shards", VerifyOptions{Problem: problem}))(t, context.Canceled)
 }

@@ -134,13 +134,10 @@ func TestSetRoundTrip(t *testing.T) {
 					testenv.Equal(t, testenv.Must(s.Label(i))(t), samples[i].Label, "label of %d", i)
 				}
 				for _, i := range []int{-1, n} {
-					if _, _, err := s.Read(i, nil); !errors.Is(err, ErrNotFound) {
-						t.Errorf("Read(%d): %v", i, err)
-					}
+					_, _, err := s.Read(i, nil)
+					testenv.Says(t, i, err, ErrNotFound)
 				}
-				if _, err := s.Find("n01440764/none.JPEG"); !errors.Is(err, ErrNotFound) {
-					t.Errorf("Find of no key: %v", err)
-				}
+				testenv.Fails(s.Find("n01440764/none.JPEG"))(t, ErrNotFound)
 			})
 		}
 	}
@@ -165,9 +162,8 @@ func TestMissingPartition(t *testing.T) {
 			continue
 		}
 		for _, err := range []error{err, findErr, labelErr} {
-			if m, ok := errors.AsType[*MissingPartitionError](err); !ok || m.Partition != 1 || m.Partitions != 3 {
-				t.Errorf("sample %d: %v", i, err)
-			}
+			m := testenv.As[*MissingPartitionError](t, err)
+			testenv.Equal(t, [2]int{m.Partition, m.Partitions}, [2]int{1, 3}, "sample %d: the partition that is missing", i)
 		}
 	}
 	for _, r := range []string{"rank-0000", "rank-0002"} {

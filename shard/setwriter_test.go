@@ -37,16 +37,12 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 			}
 		}
 	}
-	if _, err := FindSets(parent); !errors.Is(err, ErrNotSet) {
-		t.Errorf("before Commit: %v", err)
-	}
+	testenv.Fails(FindSets(parent))(t, ErrNotSet)
 	testenv.Equal(t, testenv.Must(w.Commit())(t).Samples, 9, "samples")
 	testenv.Equal(t, names(t, parent), "train-shards", "after Commit")
 	testenv.Equal(t, names(t, dir), "manifest.json rank-0000 rank-0001", "in the set")
 	testenv.OK(t, w.Abort())
-	if err := w.Append(makeSamples(1)[0]); err == nil {
-		t.Error("Append after Commit")
-	}
+	testenv.Says(t, "Append after Commit", w.Append(makeSamples(1)[0]), "already committed or aborted")
 	openSet(t, dir)
 }
 
@@ -56,9 +52,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 	appendAll(t, w, makeSamples(9))
 	testenv.OK(t, w.Abort())
 	testenv.Equal(t, names(t, parent), "", "left")
-	if _, err := w.Commit(); err == nil {
-		t.Error("Commit after Abort")
-	}
+	testenv.Fails(w.Commit())(t, "already committed or aborted")
 }
 
 func TestInterruptedBuildIsCleared(t *testing.T) {
@@ -70,9 +64,7 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 	}
 	testenv.OK(t, os.WriteFile(filepath.Join(parent, ".out.lock"), nil, 0o666))
 	w := testenv.Must(NewSetWriter(filepath.Join(parent, "out"), testOptions(1)))(t)
-	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what was left is still there: %v", err)
-	}
+	testenv.Fails(os.Stat(stale))(t, fs.ErrNotExist)
 	testenv.Fails(NewSetWriter(filepath.Join(parent, "out"), testOptions(1)))(t, "another process")
 	testenv.OK(t, w.Abort())
 	testenv.Equal(t, names(t, parent), filepath.Base(other), "left")
@@ -124,9 +116,7 @@ func TestRefusedSamples(t *testing.T) {
 		testenv.OK(t, w.Append(s))
 	}
 	testenv.Equal(t, testenv.Must(w.Commit())(t).Samples, 3, "samples")
-	if err := w.SetClasses(nil); err == nil {
-		t.Error("SetClasses after Append")
-	}
+	testenv.Says(t, "SetClasses after Append", w.SetClasses(nil), "SetClasses after Append")
 }
 
 func TestRefusedOptions(t *testing.T) {
@@ -206,9 +196,7 @@ func TestFailingWrites(t *testing.T) {
 			openSet(t, dir)
 			return
 		}
-		if !errors.Is(err, errDiskFull) {
-			t.Fatalf("call %d: %v", calls, err)
-		}
+		testenv.Says(t, calls, err, errDiskFull)
 		testenv.OK(t, w.Abort())
 		testenv.Equal(t, names(t, parent), "", "left after call %d failed", calls)
 	}
@@ -239,9 +227,7 @@ func TestFindSets(t *testing.T) {
 	if _, err := FindSets(dir); !isCorrupt(err) {
 		t.Errorf("a damaged set: %v", err)
 	}
-	if _, err := FindSets(filepath.Join(dir, "nowhere")); err == nil {
-		t.Error("found sets nowhere")
-	}
+	testenv.Fails(FindSets(filepath.Join(dir, "nowhere")))(t, fs.ErrNotExist)
 }
 
 func TestOrderHash(t *testing.T) {
@@ -325,14 +311,10 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 	f := testenv.Must(w.CreateFile("rejects.jsonl"))(t)
 	testenv.Must(io.WriteString(f, "{}\n"))(t)
 	testenv.OK(t, f.Close())
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("the set is there before Commit")
-	}
+	testenv.Fails(os.Stat(dir))(t, fs.ErrNotExist)
 	testenv.Must(w.Commit())(t)
 	testenv.Equal(t, string(testenv.Must(os.ReadFile(filepath.Join(dir, "rejects.jsonl")))(t)), "{}\n", "the file")
-	if _, err := w.CreateFile("late"); err == nil {
-		t.Error("a file is made after Commit")
-	}
+	testenv.Fails(w.CreateFile("late"))(t, "already committed or aborted")
 }
 
 // TestEmptyFolderIsTaken commits a set over an empty folder, and over one that has got a file meanwhile.

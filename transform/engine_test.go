@@ -2,7 +2,6 @@ package transform
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -291,10 +290,8 @@ func TestApplyErrors(t *testing.T) {
 	engine := NewEngine(kernel.Active())
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
 	spec := mustParse(`[{"op":"RandomCrop","size":16}]`)
-	var size *SizeError
-	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, RNG{}); !errors.As(err, &size) || size.Height != 10 {
-		t.Errorf("an image that is too small: %v, want a SizeError", err)
-	}
+	_, err := engine.Apply(spec, resample.Output{Pix: make([]byte, 16*16*3)}, src, RNG{})
+	testenv.Equal(t, testenv.As[*SizeError](t, err).Height, 10, "height of an image that is too small")
 	long := Source{Image: encodePNG(t, randomImage(1, 2000, 1), 1, 2000)}
 	for text, want := range map[string]string{
 		`[{"op":"Resize","size":1024},{"op":"CenterCrop","size":16}]`:                                              "Resize cannot take an image of 1×2000: the result would be 1024×2048000",
@@ -304,23 +301,18 @@ func TestApplyErrors(t *testing.T) {
 	} {
 		dst := Output{Pix: make([]byte, 17*17*3)}
 		_, err := engine.Apply(mustParse(text), dst, long, RNG{})
-		if testenv.Says(t, text, err, want); !errors.As(err, &size) {
-			t.Errorf("%s: %v, want a SizeError", text, err)
-		}
+		testenv.As[*SizeError](t, err, want)
 	}
 	flipped := mustParse(`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`)
-	_, err := engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{})
+	_, err = engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{})
 	testenv.Says(t, "a crop of a flipped image, which needs no more than the crop", err, "")
 	eval := mustParse("eval")
-	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, RNG{}); !errors.Is(err, resample.ErrArgument) {
-		t.Errorf("a small destination: %v, want ErrArgument", err)
-	}
-	var bad *ImageError
+	testenv.Fails(engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, RNG{}))(t, resample.ErrArgument)
+
 	dst := resample.Output{Pix: make([]byte, eval.OutputBytes())}
 	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: imagefile.Encoded, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
-		if _, err := engine.Apply(eval, dst, src, RNG{}); !errors.As(err, &bad) {
-			t.Errorf("%v: %v, want an ImageError", src, err)
-		}
+		_, err := engine.Apply(eval, dst, src, RNG{})
+		testenv.As[*ImageError](t, err)
 	}
 }
 

@@ -2,7 +2,6 @@ package transform
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -94,10 +93,7 @@ func TestHostileParameters(t *testing.T) {
 // checkRefusal: an error of a value says which parameter it is of.
 func checkRefusal(t *testing.T, text, name string, err error) {
 	t.Helper()
-	var spec *SpecError
-	if !errors.As(err, &spec) {
-		t.Errorf("%s: %v, want a SpecError", text, err)
-	} else if said := err.Error(); name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "not valid JSON") {
+	if said := testenv.As[*SpecError](t, err).Error(); name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "not valid JSON") {
 		t.Errorf("%s: the error does not name %s: %v", text, name, err)
 	} else if len(said) > 1500 || strings.Contains(said, "\x00") {
 		t.Errorf("%s: an error of %d bytes: %q", text, len(said), said)
@@ -111,9 +107,8 @@ func applyHostile(t *testing.T, engine *Engine, views Views, src Source) {
 		for v, spec := range views {
 			made[v] = View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, RNG: views.RNG(1, 1, index, 0, v)}
 		}
-		var size *SizeError
-		if err := engine.ApplyViews(src, made); err != nil && !errors.As(err, &size) {
-			t.Errorf("%s: %v", views, err)
+		if err := engine.ApplyViews(src, made); err != nil {
+			testenv.As[*SizeError](t, err)
 		}
 	}
 }

@@ -58,9 +58,7 @@ func TestPaddingErrors(t *testing.T) {
 		`{"op":"Resize","max_size":0}`:                              "size is missing",
 		`{"op":"Resize","max_size":-4}`:                             "max_size is -4",
 	})
-	if _, err := NewSpec(CenterCrop{Size: Size{4}}, Pad{Mode: 4}); err == nil {
-		t.Error("a padding mode of 4 is taken")
-	}
+	testenv.Fails(NewSpec(CenterCrop{Size: Size{4}}, Pad{Mode: 4}))(t, `padding_mode is "transform.PaddingMode(4)"`)
 }
 
 // TestMaxSize has sizes that torchvision 0.29 gives.

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -159,9 +158,7 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"Grayscale"}]`:                                                "num_output_channels is 1, want 3",
 	} {
 		_, err := Parse(text)
-		if testenv.Says(t, text, err, want); !errors.As(err, new(*SpecError)) {
-			t.Errorf("%s: %v, want a SpecError", text, err)
-		}
+		testenv.As[*SpecError](t, err, want)
 	}
 }
 
@@ -190,9 +187,7 @@ func TestNewSpec(t *testing.T) {
 		_, err := NewSpec(op)
 		testenv.Says(t, op, err, want)
 	}
-	if _, err := NewSpec(slices.Repeat([]Op{CenterCrop{Size: Size{3}}}, opsMax+1)...); err == nil {
-		t.Errorf("%d operations are taken", opsMax+1)
-	}
+	testenv.Fails(NewSpec(slices.Repeat([]Op{CenterCrop{Size: Size{3}}}, opsMax+1)...))(t, "33 operations, want at most 32")
 }
 
 // TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.

@@ -2,11 +2,9 @@ package transform
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -134,10 +132,8 @@ func TestViewsParse(t *testing.T) {
 		`{"views": [[{"op":"Resize","size":4}]]}`:                                   "view 0: the images would differ in size",
 		"foo": `unknown transform "foo"`,
 	} {
-		var spec *SpecError
-		if _, err := ParseViews(text, Pillow13); !errors.As(err, &spec) || !strings.HasPrefix(err.Error(), "transform: "+want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		_, err := ParseViews(text, Pillow13)
+		testenv.As[*SpecError](t, err, "transform: "+want)
 	}
 }
 
@@ -174,16 +170,11 @@ func TestViewErrors(t *testing.T) {
 	sources := madeSources(t, randomImage(20, 10, 1), 20, 10)
 	views := mustParseViews(t, `{"views": [[{"op":"CenterCrop","size":8}], [{"op":"RandomCrop","size":16}]]}`)
 	for _, src := range sources {
-		var size *SizeError
-		if err := NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0)); !errors.As(err, &size) || !strings.HasPrefix(err.Error(), "view 1: ") {
-			t.Errorf("%v, want a SizeError of view 1", err)
-		}
+		testenv.As[*SizeError](t, NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0)), "view 1: ")
 	}
 	data := sources[1].Image
-	var bad *ImageError
-	if err := NewEngine(kernel.Active()).ApplyViews(Source{Image: data[:len(data)/2]}, makeViews(views[:1], resample.NHWC, 0)); !errors.As(err, &bad) {
-		t.Errorf("half a file: %v, want an ImageError", err)
-	}
+	half := Source{Image: data[:len(data)/2]}
+	testenv.As[*ImageError](t, NewEngine(kernel.Active()).ApplyViews(half, makeViews(views[:1], resample.NHWC, 0)))
 }
 
 func TestViewsDoNotAllocate(t *testing.T) {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 )
@@ -39,20 +40,33 @@ func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
 	}
 }
 
-// Says reports an error of something that does not contain want. For "" there must be no error.
-func Says(t testing.TB, of any, err error, want string) {
-	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+// Says reports an error that is not the wanted one: an error that it wraps, or a part of its text. For "" there must be no error.
+func Says(t testing.TB, of any, err error, want any) {
+	text, _ := want.(string)
+	target, is := want.(error)
+	if is && !errors.Is(err, target) || !is && (text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text))) {
 		t.Helper()
 		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
 	}
 }
 
-// Fails checks that a call fails, and that its error says what is wanted: testenv.Fails(shard.OpenSet(dir))(t, "is missing").
-func Fails[T any](_ T, err error) func(t testing.TB, want string) {
-	return func(t testing.TB, want string) {
+// Fails checks that a call fails, and that its error is the wanted one, as [Says] does: testenv.Fails(shard.OpenSet(dir))(t, "is missing").
+func Fails[T any](_ T, err error) func(t testing.TB, want any) {
+	return func(t testing.TB, want any) {
 		t.Helper()
 		Says(t, "the call", err, want)
 	}
+}
+
+// As returns the error of some type that err is or wraps, and ends the test if there is none. The text of err has to have some parts.
+func As[E error](t testing.TB, err error, parts ...string) E {
+	t.Helper()
+	as, is := errors.AsType[E](err)
+	if !is {
+		t.Fatalf("error %v of type %[1]T, want a %T", err, as)
+	}
+	Contains(t, err.Error(), parts...)
+	return as
 }
 
 // Same ends the test unless got equals want. It says of what they are, and where they differ first.

@@ -229,10 +229,8 @@ func TestKeyTwice(t *testing.T) {
 	}
 	dir := t.TempDir()
 	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.Tar(t, entries...))
-	var format *transport.FormatError
-	if _, err := build(src, "", Options{}); !errors.As(err, &format) || !strings.Contains(err.Error(), "occurs twice") {
-		t.Errorf("error %v", err)
-	}
+	_, err := build(src, "", Options{})
+	testenv.As[*transport.FormatError](t, err, "occurs twice")
 	requireNothing(t, dir, "train.tar")
 }
 
@@ -257,9 +255,7 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 					}
 				}}
 				_, err := Build(ctx, splits[0], filepath.Join(dir, "out"), o)
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("%s, %s at %d: error %v", name, stage, at, err)
-				}
+				testenv.Says(t, fmt.Sprintf("%s, %s at %d", name, stage, at), err, context.Canceled)
 				requireNothing(t, dir, "train")
 			}
 		}
@@ -276,9 +272,8 @@ func TestFileThatVanishesEndsTheBuild(t *testing.T) {
 			once.Do(func() { testenv.OK(t, os.RemoveAll(filepath.Join(src, "n90000001"))) })
 		}
 	}})
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "n90000001") {
-		t.Errorf("error %v", err)
-	}
+	testenv.Says(t, "a file that vanishes", err, fs.ErrNotExist)
+	testenv.Says(t, "a file that vanishes", err, "n90000001")
 	requireNothing(t, dir, "train")
 }
 
@@ -289,9 +284,7 @@ func TestPathsThatAreTaken(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	mustBuild(t, src, out, Options{})
 	before := sourcetest.ReadTree(t, out)
-	if _, err := build(src, out, Options{Partitions: 2}); !errors.Is(err, errTaken) {
-		t.Errorf("a finished set: %v", err)
-	}
+	testenv.Fails(build(src, out, Options{Partitions: 2}))(t, errTaken)
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
 		t.Error("the finished set has changed")
 	}
@@ -328,20 +321,15 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	sourcetest.WriteTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
 	splits := testenv.Must(source.Open(dir, dataset.Options{ForceClasses: true}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	err := BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	testenv.Says(t, "a build that is ended", BuildAll(ctx, Tasks(splits, ""), Options{}, func(Summary) { cancel() }), context.Canceled)
 	requireNothing(t, dir, "train", "train-shards", "val")
 	again := func(o Options) ([]Summary, error) {
 		splits := testenv.Must(source.Open(dir, dataset.Options{ForceClasses: true}))(t)
 		var sums []Summary
-		err = BuildAll(context.Background(), Tasks(splits, ""), o, func(s Summary) { sums = append(sums, s) })
+		err := BuildAll(context.Background(), Tasks(splits, ""), o, func(s Summary) { sums = append(sums, s) })
 		return sums, err
 	}
-	if _, err := again(Options{Partitions: 2}); !errors.Is(err, errTaken) {
-		t.Errorf("going on with other options: %v", err)
-	}
+	testenv.Fails(again(Options{Partitions: 2}))(t, errTaken)
 	sums, err := again(Options{})
 	if err != nil || len(sums) != 2 || !sums[0].Kept || sums[1].Kept {
 		t.Fatalf("going on: %+v, %v", sums, err)

@@ -203,12 +203,8 @@ func TestRepackRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out := filepath.Join(t.TempDir(), "out")
-	if _, err := Repack(ctx, openSet(t, dir), out, o); err == nil {
-		t.Error("a cancelled repack succeeded")
-	}
-	if _, err := os.Stat(out); err == nil {
-		t.Error("a cancelled repack left something")
-	}
+	testenv.Fails(Repack(ctx, openSet(t, dir), out, o))(t, context.Canceled)
+	testenv.Fails(os.Stat(out))(t, os.ErrNotExist)
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	testenv.Fails(Repack(t.Context(), openSet(t, dir), out, o))(t, "needs all")
 }

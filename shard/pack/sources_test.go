@@ -2,7 +2,6 @@ package pack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,9 +119,7 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 	}
 	testenv.Must(build(both, out, Options{}, "caption=txt:text"))(t)
 	testenv.OK(t, os.RemoveAll(filepath.Join(out, "val")))
-	if _, err := build(both, out, Options{}, "caption=txt:bytes"); !errors.Is(err, errTaken) {
-		t.Errorf("%v", err)
-	}
+	testenv.Fails(build(both, out, Options{}, "caption=txt:bytes"))(t, errTaken)
 	if sum, err := build(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -133,10 +130,7 @@ func TestMissingFieldEndsTheBuild(t *testing.T) {
 	list, _, _ := fieldSource(t, 2)
 	out := filepath.Join(t.TempDir(), "out")
 	_, err := build(list, out, Options{}, "score=json.score:float32", "age=json.age:int64")
-	var format *transport.FormatError
-	if !errors.As(err, &format) || !strings.Contains(err.Error(), "field \"age\": the JSON has no key age") {
-		t.Errorf("%v", err)
-	}
+	testenv.As[*transport.FormatError](t, err, "field \"age\": the JSON has no key age")
 	requireNothing(t, filepath.Dir(out))
 }
 

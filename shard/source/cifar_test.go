@@ -3,7 +3,6 @@ package source
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -162,10 +161,8 @@ func TestDamagedCIFAR(t *testing.T) {
 		dir := t.TempDir()
 		for _, path := range []string{sourcetest.WriteTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
 			for _, s := range testenv.Must(Open(path, dataset.Options{}))(t) {
-				var format *transport.FormatError
-				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
-				}
+				_, err := items(s)
+				testenv.Equal(t, testenv.As[*transport.FormatError](t, err, tc.want).Path, path, "%s: path of the error", name)
 			}
 		}
 	}
@@ -201,9 +198,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	splits := openSplits(t, 2, dataset.Options{}, good)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := splits[0].Walk(ctx, func(transport.Item) error { return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("an interrupted walk gives %v", err)
-	}
+	testenv.Says(t, "an interrupted walk", splits[0].Walk(ctx, func(transport.Item) error { return nil }), context.Canceled)
 }
 
 // Whatever the bytes of CIFAR's files, reading them gives labels of their classes, and images, or a *FormatError.
@@ -241,9 +236,7 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		got.once.Do(func() {}) // the files are read
 		if err := got.check(); err != nil {
-			if _, ok := errors.AsType[*transport.FormatError](err); !ok {
-				t.Errorf("error of type %T: %v", err, err)
-			}
+			testenv.As[*transport.FormatError](t, err)
 			return
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, nil}, {got, "test", c.of.test, nil}} {

@@ -3,7 +3,6 @@ package source
 import (
 	"archive/zip"
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -165,14 +164,13 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 					continue // where it stands first, val is a class
 				}
 				err := refusal(p, dataset.Options{})
-				var format *transport.FormatError
 				want := "are called ILSVRC2012_val_00000001.JPEG to"
 				other := want // where a tar begins with the image, the names behind it are not known yet
 				if !strings.HasPrefix(name, labelrule.ValNamePrefix) && (len(others) == 0 || strings.HasSuffix(p, ".tar")) {
 					other = "sort the images into a folder for each class, or list them"
 				}
-				said := strings.Contains(fmt.Sprint(err), want) && len(others) > 0 || strings.Contains(fmt.Sprint(err), other)
-				if !errors.As(err, &format) || !said || !strings.HasSuffix(err.Error(), "add --no-labels") || !strings.Contains(err.Error(), name) {
+				said := testenv.As[*transport.FormatError](t, err, name).Error()
+				if !(strings.Contains(said, want) && len(others) > 0 || strings.Contains(said, other)) || !strings.HasSuffix(said, "add --no-labels") {
 					t.Errorf("%s, %s: error %v", name, p, err)
 				}
 			}

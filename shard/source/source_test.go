@@ -182,9 +182,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 			t.Errorf("%s: %v, want the end %q", path, err, want)
 		}
 	}
-	if _, err := Open(filepath.Join(dir, "nowhere"), dataset.Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v is no fs.ErrExist", err)
-	}
+	testenv.Fails(Open(filepath.Join(dir, "nowhere"), dataset.Options{}))(t, fs.ErrNotExist)
 }
 
 func TestEveryLayoutGivesTheSame(t *testing.T) {
@@ -261,15 +259,10 @@ func TestLinksAndOddFiles(t *testing.T) {
 	}
 	holds(t, open(t, root, dataset.Options{}), want)
 	testenv.OK(t, os.Symlink(root, filepath.Join(root, "n01/circle")))
-	var format *transport.FormatError
-	if err := refusal(root, dataset.Options{}); !errors.As(err, &format) {
-		t.Errorf("a link to the root gives %v", err)
-	}
+	testenv.As[*transport.FormatError](t, refusal(root, dataset.Options{}), "more than 32 folders deep")
 	testenv.OK(t, os.Remove(filepath.Join(root, "n01/circle")))
 	testenv.OK(t, os.Symlink(filepath.Join(root, "n01"), filepath.Join(root, "n01/self")))
-	if err := refusal(root, dataset.Options{}); !errors.As(err, &format) || !strings.Contains(err.Error(), "lies in") {
-		t.Errorf("a link in a circle gives %v", err)
-	}
+	testenv.As[*transport.FormatError](t, refusal(root, dataset.Options{}), "lies in")
 }
 
 func TestSplitsOfAFolder(t *testing.T) {
@@ -465,9 +458,8 @@ func FuzzTar(f *testing.F) {
 				return nil
 			})
 		}
-		var format *transport.FormatError
-		if err != nil && !errors.As(err, &format) {
-			t.Errorf("error of type %T: %v", err, err)
+		if err != nil {
+			testenv.As[*transport.FormatError](t, err)
 		}
 	})
 }

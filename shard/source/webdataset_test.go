@@ -172,10 +172,8 @@ func TestWebDatasetClassNames(t *testing.T) {
 	for content, want := range map[string]string{"a\nb\n": "names 2 classes, but", "a\n\nb\nc": "line 2 is empty", "a\nb\na\n": "lines 1 and 3", "": "is empty",
 		"a\nb\nc\xff\n": "line 3 cannot be a class"} {
 		file := sourcetest.Write(t, filepath.Join(dir, "bad"), []byte(content))
-		var format *transport.FormatError
-		if _, err := classes(dataset.Options{Classes: file}); !errors.As(err, &format) || !strings.Contains(err.Error(), want) || format.Path != file {
-			t.Errorf("%q: error %v, want one with %q", content, err, want)
-		}
+		_, err := classes(dataset.Options{Classes: file})
+		testenv.Equal(t, testenv.As[*transport.FormatError](t, err, want).Path, file, "%q: path of the error", content)
 	}
 	many := webDatasetTar(t, "a.cls", "999", "a.jpg", "A")
 	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), dataset.Options{})
@@ -192,7 +190,7 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 		return [][]byte{webDatasetTar(t, append(slices.Clone(good), more...)...)}
 	}
 	first := webDatasetTar(t, good...)
-	for name, tc := range map[string]struct {
+	for _, tc := range map[string]struct {
 		tars [][]byte
 		want []string
 	}{
@@ -216,12 +214,7 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 			sourcetest.Write(t, filepath.Join(root, fmt.Sprint(i, ".tar")), data)
 		}
 		_, err := items(open(t, root, dataset.Options{}))
-		if _, is := errors.AsType[*transport.FormatError](err); !is {
-			t.Errorf("%s: error %v of type %T", name, err, err)
-		}
-		for _, want := range tc.want {
-			testenv.Says(t, name, err, want)
-		}
+		testenv.As[*transport.FormatError](t, err, tc.want...)
 	}
 	for want, tc := range map[string]struct {
 		files string

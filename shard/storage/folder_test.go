@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,9 +67,7 @@ func TestFetch(t *testing.T) {
 			fetches(t, f, buf[:length+FetchRoom], data, offset, length)
 		}
 		fetches(t, f, buf, data, size-100, 100)
-		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
-			t.Errorf("room %d: beyond the end: %v", room, err)
-		}
+		testenv.Fails(f.Fetch(buf, size-100, 200))(t, io.EOF)
 		// The race detector makes sync.Pool forget some of what it is given.
 		if n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !testenv.UnderRace() {
 			t.Errorf("room %d: a read takes %v allocations", room, n)
@@ -155,9 +152,9 @@ func TestReplacedFile(t *testing.T) {
 	testenv.Must(f.ReadAt(buf[:50_000], 10_000))(t)
 	testenv.Same(t, buf[:50_000], data[10_000:60_000], "what is read")
 	f.Close()
-	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file that was closed: %v", err)
-	}
+	_, err := f.Fetch(buf, 0, 50_000)
+	testenv.Says(t, "a file that was closed", err, os.ErrClosed)
+	testenv.Says(t, "a file that was closed", err, path)
 	testenv.Equal(t, folder.pages.files.Load(), 0, "bytes that the folder has open")
 }
 
@@ -168,12 +165,8 @@ func TestOpenWhatIsNoFile(t *testing.T) {
 		t.Skip(err)
 	}
 	folder := NewFolder("")
-	if _, err := folder.Open(path, -1, ""); err == nil {
-		t.Error("a pipe was opened")
-	}
-	if _, err := folder.Open(filepath.Dir(path), -1, ""); err == nil {
-		t.Error("a folder was opened")
-	}
+	testenv.Fails(folder.Open(path, -1, ""))(t, "is not a regular file")
+	testenv.Fails(folder.Open(filepath.Dir(path), -1, ""))(t, "is not a regular file")
 }
 
 // TestMap gives a file, which nothing is copied for.

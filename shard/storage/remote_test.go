@@ -296,8 +296,8 @@ func TestRemoteTimeout(t *testing.T) {
 			Default.web.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, fault }
 			at := testenv.Must(At("http://store/set"))(t)
 			_, err := at.ReadFile("manifest.json", 100, nil)
-			failed, ok := errors.AsType[*RemoteError](err)
-			if !ok || failed.Tries < 2 || failed.After != timeout || !errors.Is(failed.Err, fault) || !strings.Contains(err.Error(), "--store-timeout") {
+			failed := testenv.As[*RemoteError](t, err, "--store-timeout")
+			if failed.Tries < 2 || failed.After != timeout || !errors.Is(failed.Err, fault) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -319,9 +319,7 @@ func TestRemoteUntrusted(t *testing.T) {
 	defer untrusted.Close()
 	at := testenv.Must(At(untrusted.URL))(t)
 	_, err := at.ReadFile("manifest.json", 100, nil)
-	if failed, ok := errors.AsType[*RemoteError](err); !ok || failed.Tries > 1 || !strings.Contains(err.Error(), "certificate") {
-		t.Error(err)
-	}
+	testenv.Equal(t, testenv.As[*RemoteError](t, err, "certificate").Tries, 1, "tries")
 }
 
 // TestRemoteNames lists folders of a bucket page by page.
@@ -337,10 +335,6 @@ func TestRemoteNames(t *testing.T) {
 	if files := testenv.Must(all["s3"].(Lister).List(""))(t); !slices.Contains(files, Listed{"z", Object{1, "tag"}}) {
 		t.Error(files)
 	}
-	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
-	if _, err := all["s3"].ReadFile("z", 0, nil); !errors.Is(err, ErrTooLarge) {
-		t.Error(err)
-	}
+	testenv.Fails(all["http"].Names(""))(t, errors.ErrUnsupported)
+	testenv.Fails(all["s3"].ReadFile("z", 0, nil))(t, ErrTooLarge)
 }

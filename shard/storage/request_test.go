@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -317,8 +316,7 @@ func TestUnknownEndpoint(t *testing.T) {
 	} {
 		at := testenv.Must(At(address))(t)
 		_, err := at.ReadFile("manifest.json", 1000, nil)
-		failed, is := errors.AsType[*RemoteError](err)
-		if !is || failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
+		if failed := testenv.As[*RemoteError](t, err); failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
 			t.Errorf("%s: %+v, %v", address, failed, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"image"
 	"image/color"
 	_ "image/jpeg"
@@ -90,14 +89,10 @@ func TestDrawingIsStable(t *testing.T) {
 func TestWriteTakesAnEmptyFolderAndNoOther(t *testing.T) {
 	dir := t.TempDir()
 	sourcetest.Write(t, filepath.Join(dir, "used/file"), nil)
-	if _, err := Write(context.Background(), filepath.Join(dir, "used"), Options{}); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a folder in use: %v", err)
-	}
+	testenv.Fails(Write(context.Background(), filepath.Join(dir, "used"), Options{}))(t, fs.ErrExist)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Write(ctx, filepath.Join(dir, "new"), Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	testenv.Fails(Write(ctx, filepath.Join(dir, "new"), Options{}))(t, context.Canceled)
 	testenv.Equal(t, len(testenv.Must(os.ReadDir(dir))(t)), 1, "folders that are left")
 	sum := testenv.Must(Write(context.Background(), t.TempDir(), Options{Classes: 1, Train: 1, Val: -1, Size: 16}))(t)
 	testenv.Equal(t, sum.Train, 1, "images in an empty folder")

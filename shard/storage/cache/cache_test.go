@@ -237,9 +237,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	if len(list) != 2 || list[0].URL != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
 		t.Fatalf("%+v", list)
 	}
-	if err := other.Remove(list[0]); !errors.Is(err, ErrInUse) {
-		t.Errorf("removed: %v", err)
-	}
+	testenv.Says(t, "removed", other.Remove(list[0]), ErrInUse)
 	c.Close()
 	other.measureAt = time.Time{}
 	keepAll(t, g)
@@ -289,9 +287,7 @@ func TestCacheFetch(t *testing.T) {
 	}
 	buf := memory(t, 150_000)
 	s.err = os.ErrPermission
-	if _, err := f.Fetch(buf, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
-		t.Error(err)
-	}
+	testenv.Fails(f.Fetch(buf, 600_000, 150_000))(t, os.ErrPermission)
 }
 
 // logged has the test's log in a buffer.
