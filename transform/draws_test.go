@@ -18,7 +18,9 @@ func TestDrawsGolden(t *testing.T) {
 	}
 	testenv.Equal(t, fmt.Sprintf("%#x", got), "[0xafd15d776d9c6f6a 0x4eb9abd0417ebfa1 0x2bc399ead1817f3d]", "draws")
 	train := mustParse("train").ops[0].(RandomResizedCrop)
-	for index, want := range []Params{{130, 52, 243, 210, false}, {17, 15, 345, 436, false}, {17, 8, 318, 319, false}, {73, 366, 143, 130, false}} {
+	for index, want := range []Params{
+		{130, 52, 243, 210, false}, {17, 15, 345, 436, false}, {17, 8, 318, 319, false}, {73, 366, 143, 130, false},
+	} {
 		d := NewRNG(-1, 7, index)
 		var p Params
 		p.setCrop(train.box(500, 375, &d))

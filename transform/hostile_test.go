@@ -93,7 +93,8 @@ func TestHostileParameters(t *testing.T) {
 // checkRefusal: an error of a value says which parameter it is of.
 func checkRefusal(t *testing.T, text, name string, err error) {
 	t.Helper()
-	if said := testenv.As[*SpecError](t, err).Error(); name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "not valid JSON") {
+	said := testenv.As[*SpecError](t, err).Error()
+	if name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "not valid JSON") {
 		t.Errorf("%s: the error does not name %s: %v", text, name, err)
 	} else if len(said) > 1500 || strings.Contains(said, "\x00") {
 		t.Errorf("%s: an error of %d bytes: %q", text, len(said), said)

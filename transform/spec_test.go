@@ -28,7 +28,8 @@ func TestPresets(t *testing.T) {
 		testenv.Equal(t, spec.String(), want, "%s", name)
 		testenv.Equal(t, testenv.Must(Parse(`"`+name+`"`))(t).String(), want, "the JSON string %q", name)
 	}
-	testenv.Equal(t, strings.Join(Presets(), " "), "eval train train-resize cifar detection ssd300 lsj1024 segmentation segmentation-eval", "presets")
+	const all = "eval train train-resize cifar detection ssd300 lsj1024 segmentation segmentation-eval"
+	testenv.Equal(t, strings.Join(Presets(), " "), all, "presets")
 }
 
 func TestParseRoundTrip(t *testing.T) {
@@ -193,7 +194,8 @@ func TestNewSpec(t *testing.T) {
 // TestOpString has what no Spec holds, and texts with the signs that are spaced elsewhere.
 func TestOpString(t *testing.T) {
 	testenv.Contains(t, TextOf(RandomHorizontalFlip{P: math.NaN()}), "NaN")
-	testenv.Equal(t, named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`), `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`, "text")
+	got := named("CenterCrop", "size", Size{3, 4}, "text", `a,b:"c,d`)
+	testenv.Equal(t, got, `{"op": "CenterCrop", "size": [3, 4], "text": "a,b:\"c,d"}`, "text")
 }
 
 func TestLeadingResize(t *testing.T) {

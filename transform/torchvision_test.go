@@ -49,7 +49,7 @@ type judged struct {
 // check reports results that differ.
 func (j *judged) check(t *testing.T) {
 	t.Helper()
-	t.Logf("compared %d results of %v with torchvision's, which called %v: %d are identical", j.Compared, j.Transforms, j.Functions, j.Identical)
+	t.Logf("compared %d results of %v: %d are identical to torchvision's, which called %v", j.Compared, j.Transforms, j.Identical, j.Functions)
 	if len(j.Differ) > 0 || j.Compared == 0 {
 		t.Errorf("%d of %d differ: %.3000s", len(j.Differ), j.Compared, strings.Join(j.Differ, "\n"))
 	}
@@ -127,7 +127,8 @@ func TestRecord(t *testing.T) {
 	_, record, err := NewEngine(kernel.Active()).ApplyRecorded(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{})
 	testenv.OK(t, err)
 	testenv.Equal(t, record, `[{"op": "hflip"}, {"op": "resize", "size": [9, 8], "interpolation": "bilinear"}, `+
-		`{"op": "crop", "top": 2, "left": 2, "height": 4, "width": 4}, {"op": "posterize", "bits": 3}, {"op": "adjust_hue", "hue_factor": 0.25}]`, "record")
+		`{"op": "crop", "top": 2, "left": 2, "height": 4, "width": 4}, {"op": "posterize", "bits": 3}, `+
+		`{"op": "adjust_hue", "hue_factor": 0.25}]`, "record")
 	nothing := mustParse(`[{"op":"CenterCrop","size":[10,20]},{"op":"RandomInvert","p":0}]`)
 	_, record, err = NewEngine(kernel.Active()).ApplyRecorded(nothing, Output{Pix: make([]byte, 600)}, src, RNG{})
 	testenv.OK(t, err)

@@ -43,8 +43,9 @@ func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
 // Says reports an error that is not the wanted one: an error that it wraps, or a part of its text. For "" there must be no error.
 func Says(t testing.TB, of any, err error, want any) {
 	text, _ := want.(string)
-	target, is := want.(error)
-	if is && !errors.Is(err, target) || !is && (text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text))) {
+	target, wraps := want.(error)
+	right := wraps && errors.Is(err, target) || !wraps && (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
+	if !right {
 		t.Helper()
 		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
 	}

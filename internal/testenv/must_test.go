@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"runtime"
 	"testing"
 )
@@ -10,6 +12,30 @@ func (f *failing) Fatal(values ...any) {
 	f.text = values[0].(error).Error()
 	runtime.Goexit()
 }
+
+func (f *failing) Errorf(format string, values ...any) { f.text = fmt.Sprintf(format, values...) }
+
+// TestSays reports an error that is not the wanted one, by its text or by what it wraps.
+func TestSays(t *testing.T) {
+	wrapped := fmt.Errorf("x: %w", io.EOF)
+	for _, c := range []struct {
+		err   error
+		want  any
+		right bool
+	}{
+		{nil, "", true}, {nil, "EOF", false}, {nil, io.EOF, false}, {wrapped, "", false}, {wrapped, "x: E", true}, {wrapped, "y", false},
+		{wrapped, io.EOF, true}, {wrapped, io.ErrNoProgress, false},
+	} {
+		f := &failing{TB: t}
+		Says(f, "it", c.err, c.want)
+		Equal(t, f.text == "", c.right, "%v is %v: %s", c.err, c.want, f.text)
+	}
+	Equal(t, As[*errorOfATest](t, fmt.Errorf("x: %w", &errorOfATest{7}), "x: ", "7").number, 7, "the number of an error")
+}
+
+type errorOfATest struct{ number int }
+
+func (e *errorOfATest) Error() string { return fmt.Sprint(e.number) }
 
 // TestMust returns a value, and ends a test by an error.
 func TestMust(t *testing.T) {

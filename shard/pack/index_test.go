@@ -172,7 +172,8 @@ func TestIndexRefuses(t *testing.T) {
 		"CIFAR":  sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
 	} {
 		_, err := build(path, filepath.Join(dir, name, "set"), Options{Index: true})
-		testenv.Says(t, name, err, "cannot be indexed, as its images lie in no file byte for byte\n  to pack it instead:\n    imgshard build "+path)
+		testenv.Says(t, name, err, "cannot be indexed, as its images lie in no file byte for byte\n"+
+			"  to pack it instead:\n    imgshard build "+path)
 		testenv.Equal(t, len(testenv.Must(filepath.Glob(filepath.Join(dir, name, "set*/*")))(t)), 0, "%s: files that it leaves", name)
 	}
 }

@@ -288,7 +288,8 @@ func TestPathsThatAreTaken(t *testing.T) {
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
 		t.Error("the finished set has changed")
 	}
-	testenv.Equal(t, mustBuild(t, src, out, Options{Partitions: 2, Replace: true}).Manifest.Partitions, 2, "partitions of the set that replaces it")
+	replacing := mustBuild(t, src, out, Options{Partitions: 2, Replace: true})
+	testenv.Equal(t, replacing.Manifest.Partitions, 2, "partitions of the set that replaces it")
 	testenv.Fails(build(src, filepath.Join(src, "shards"), Options{}))(t, "lies in the source")
 	links := t.TempDir()
 	for link, to := range map[string]string{"source": src, "class": filepath.Join(src, "n90000000")} {

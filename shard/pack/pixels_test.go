@@ -91,7 +91,8 @@ func TestRepackIsBuild(t *testing.T) {
 				t.Errorf("%s: %+v", codec, sum)
 			}
 			sameFiles(t, built, out)
-			testenv.Equal(t, sum.Manifest.Fingerprint == original.Manifest().Fingerprint, world == 2, "%s, world %d: the fingerprints are equal", codec, world)
+			same := sum.Manifest.Fingerprint == original.Manifest().Fingerprint
+			testenv.Equal(t, same, world == 2, "%s, world %d: the fingerprints are equal", codec, world)
 		}
 	}
 }

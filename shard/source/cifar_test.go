@@ -167,8 +167,11 @@ func TestDamagedCIFAR(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	refuses(t, sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), dataset.Options{Label: "superclass"}, "has the labels fine and coarse")
-	refuses(t, sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), dataset.Options{Label: "coarse"}, "CIFAR-10 has one label")
+	for folder, files := range map[string]map[string][]byte{"cifar-100-binary": hundred, "cifar-10-batches-bin": binary} {
+		sourcetest.WriteTree(t, filepath.Join(dir, folder), files)
+	}
+	refuses(t, dir+"/cifar-100-binary", dataset.Options{Label: "superclass"}, "has the labels fine and coarse")
+	refuses(t, dir+"/cifar-10-batches-bin", dataset.Options{Label: "coarse"}, "CIFAR-10 has one label")
 }
 
 func TestCIFARThatIsNotRead(t *testing.T) {
@@ -176,16 +179,18 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	pickled := map[string][]byte{"batches.meta": nil, "data_batch_1": nil}
 	batch := string(files["test_batch.bin"])
 	matlab := map[string][]byte{"batches.meta.mat": []byte("MATLAB"), "readme.html": nil, "data_batch_1.mat": nil}
-	for path, want := range map[string]string{
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab):                                                         "get the binary version",
-		cifarArchive(t, filepath.Join(dir, "cifar-100-matlab.tar.gz"), "x", matlab, 1):                                                      "get the binary version",
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}): "cannot be read as CIFAR-100",
-		sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled):                                                         "imgfeed.from_torch",
-		cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1):                                    "imgfeed.from_torch",
-		sourcetest.Write(t, filepath.Join(dir, "twice.tar"), webDatasetTar(t, "a/test_batch.bin", batch, "b/test_batch.bin", batch)):        `"b/test_batch.bin" near byte`,
-		sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]):               "incomplete",
+	empty := map[string][]byte{"coarse_label_names.txt": nil, "train.bin": nil}
+	twice := webDatasetTar(t, "a/test_batch.bin", batch, "b/test_batch.bin", batch)
+	for _, tc := range []struct{ path, want string }{
+		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-mat"), matlab), "get the binary version"},
+		{cifarArchive(t, filepath.Join(dir, "cifar-100-matlab.tar.gz"), "x", matlab, 1), "get the binary version"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-100-binary"), empty), "cannot be read as CIFAR-100"},
+		{sourcetest.WriteTree(t, filepath.Join(dir, "cifar-10-batches-py"), pickled), "imgfeed.from_torch"},
+		{cifarArchive(t, filepath.Join(dir, "cifar-10-python.tar.gz"), "cifar-10-batches-py", pickled, 1), "imgfeed.from_torch"},
+		{sourcetest.Write(t, filepath.Join(dir, "twice.tar"), twice), `"b/test_batch.bin" near byte`},
+		{sourcetest.Write(t, filepath.Join(dir, "cut.tar"), sourcetest.TarOfTree(t, files, "cifar-10-batches-bin/", 1)[:9000]), "incomplete"},
 	} {
-		refuses(t, path, dataset.Options{}, want)
+		refuses(t, tc.path, dataset.Options{}, tc.want)
 	}
 	for _, name := range []string{"odd/data_batch_1", "cifar-100-python/apple"} { // which are classes
 		sourcetest.Write(t, filepath.Join(dir, name, "x.JPEG"), []byte(jpegStart))

@@ -163,7 +163,7 @@ func TestFilesBeforeImages(t *testing.T) {
 func TestSplitsAboveClasses(t *testing.T) {
 	for _, path := range forms(t, paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")) {
 		refuses(t, path, dataset.Options{ClassesFrom: 2}, "the folders above the classes look like splits (test_set, training_set)")
-		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true}))), 4, "%s, insisted on: images", path)
+		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true}))), 4, "%s: images", path)
 	}
 }
 
@@ -175,7 +175,8 @@ func TestRightClassesAreNoMistake(t *testing.T) {
 	}{
 		{paths("n01443537/images/a.JPEG", "n01443537/boxes.txt", "n01629819/images/b.JPEG"), // Tiny ImageNet
 			"n01443537/boxes.txt=0 n01443537/images/a.JPEG=0 n01629819/images/b.JPEG=1", "n01443537 n01629819"},
-		{paths("cat/1.jpg", "cat/more/2.jpg", "cat/most/3.jpg", "dog/4.jpg"), "cat/1.jpg=0 cat/more/2.jpg=0 cat/most/3.jpg=0 dog/4.jpg=1", "cat dog"},
+		{paths("cat/1.jpg", "cat/more/2.jpg", "cat/most/3.jpg", "dog/4.jpg"),
+			"cat/1.jpg=0 cat/more/2.jpg=0 cat/most/3.jpg=0 dog/4.jpg=1", "cat dog"},
 		{paths("bus/1.jpg", "car/2.jpg", "train/3.jpg"), "bus/1.jpg=0 car/2.jpg=1 train/3.jpg=2", "bus car train"},  // the vehicle
 		{paths("n01440764/1.jpg", "n02102040/2.jpg"), "n01440764/1.jpg=0 n02102040/2.jpg=1", "n01440764 n02102040"}, // a few of ImageNet
 	} {
@@ -208,7 +209,8 @@ func TestNumberedClasses(t *testing.T) {
 		for i, key := range names {
 			testenv.Equal(t, got[key].label, int32(i), "label of %s", key)
 		}
-		noted(t, s, "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; to take the order of ImageFolder, add --class-order string")
+		noted(t, s, "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; "+
+			"to take the order of ImageFolder, add --class-order string")
 		s = open(t, root, dataset.Options{ClassOrder: dataset.ClassOrderString})
 		got = mustItems(t, s)
 		testenv.Equal(t, got["2/x.jpeg"].label, 4, "label as a string")

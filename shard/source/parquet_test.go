@@ -126,7 +126,8 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 		want   string // "": no error
 	}{
 		{first, dataset.Options{}, ""},
-		{second, dataset.Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
+		{second, dataset.Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, " +
+			"and that of DIR/train-00000-of-00002.parquet others"},
 		{second, dataset.Options{Classes: names}, "its schema names the classes dog, cat"},
 		{goParquet(t, features(`"cat", "dog", "owl"`)), dataset.Options{}, "its schema names the classes cat, dog, owl"},
 		{none, dataset.Options{}, "its schema names the classes (none)"},
@@ -290,7 +291,8 @@ func TestParquetSorts(t *testing.T) {
 	for i, data := range parquetSorts(t) {
 		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}))
 		for row := range 6 {
-			testenv.Equal(t, got[fmt.Sprintf("x/%05d-p.jpg", row)], item{label: int32(row % 2), data: jpegStart + strings.Repeat("x", row)}, "sort %d: row %d", i, row)
+			want := item{label: int32(row % 2), data: jpegStart + strings.Repeat("x", row)}
+			testenv.Equal(t, got[fmt.Sprintf("x/%05d-p.jpg", row)], want, "sort %d: row %d", i, row)
 		}
 	}
 }

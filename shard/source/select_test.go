@@ -39,7 +39,7 @@ func TestClassesSelectAndOrder(t *testing.T) {
 		noted(t, s, "of its 3 classes 2 are here, and 1 others are left out")
 		refuses(t, filepath.Join(dir, name), dataset.Options{Classes: "ilsvrc2012"}, "none of its classes (n01, n02, n10)")
 	}
-	few := open(t, sourcetest.WriteTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg")), dataset.Options{Classes: "ilsvrc2012"})
+	few := open(t, forms(t, paths("n01498041/1.jpg", "n12144580/2.jpg"))[0], dataset.Options{Classes: "ilsvrc2012"}) // of ImageNet-A
 	known := wordnet.Wnids()
 	labelled(t, few, fmt.Sprintf("n01498041/1.jpg=%d n12144580/2.jpg=%d", slices.Index(known, "n01498041"), slices.Index(known, "n12144580")),
 		strings.Join(known, " "))
@@ -48,7 +48,8 @@ func TestClassesSelectAndOrder(t *testing.T) {
 // TestLabelInJSON reads labels that stand only in the JSON.
 func TestLabelInJSON(t *testing.T) {
 	dir := t.TempDir()
-	data := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"label": 3, "alt_label": 1, "width": 5}`, "b.json", `{"label": 0, "alt_label": null}`, "b.jpg", jpegStart+"b")
+	data := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"label": 3, "alt_label": 1, "width": 5}`,
+		"b.json", `{"label": 0, "alt_label": null}`, "b.jpg", jpegStart+"b")
 	file := sourcetest.Write(t, filepath.Join(dir, "train.tar"), data)
 	labelled(t, open(t, file, dataset.Options{Label: "json.label"}), "a=3 b=0", "0 1 2 3")
 	s := open(t, file, dataset.Options{Label: "json.alt_label"})
@@ -64,13 +65,15 @@ func TestLabelInJSON(t *testing.T) {
 	labelled(t, open(t, missing, dataset.Options{Label: "json.label", Select: excluding}), "a=3", "0 1 2 3")
 	testenv.Contains(t, strings.Join(excluding.Notes(), "\n"), "1 key that "+without+" names is not here (not here)")
 	labelled(t, open(t, missing, dataset.Options{Label: "json.label", Test: true}), "a=3 b=-1", "0 1 2 3")
-	withCls := sourcetest.Write(t, filepath.Join(dir, "cls.tar"), webDatasetTar(t, "a.jpg", jpegStart+"a", "a.cls", "7", "a.json", `{"width": 5}`))
-	refuses(t, withCls, dataset.Options{Label: "alt_label"}, "it is json.KEY")
-	labelled(t, open(t, withCls, dataset.Options{Label: "json.width"}), "a=5", "0 1 2 3 4 5")
+	withCls := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.cls", "7", "a.json", `{"width": 5}`)
+	sourcetest.Write(t, filepath.Join(dir, "cls.tar"), withCls)
+	refuses(t, filepath.Join(dir, "cls.tar"), dataset.Options{Label: "alt_label"}, "it is json.KEY")
+	labelled(t, open(t, filepath.Join(dir, "cls.tar"), dataset.Options{Label: "json.width"}), "a=5", "0 1 2 3 4 5")
 	bad := sourcetest.Write(t, filepath.Join(dir, "bad.tar"), webDatasetTar(t, "a.jpg", "A", "a.json", `{"label": "cat"}`))
 	refuses(t, bad, dataset.Options{Label: "json.label"}, "not a whole number")
 	// timm's class ids are labels where the classes are named.
-	ids := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"class_id": "n01443537"}`, "b.jpg", jpegStart+"b", "b.json", `{"class_id": "n00000000"}`)
+	ids := webDatasetTar(t, "a.jpg", jpegStart+"a", "a.json", `{"class_id": "n01443537"}`,
+		"b.jpg", jpegStart+"b", "b.json", `{"class_id": "n00000000"}`)
 	file = sourcetest.Write(t, filepath.Join(dir, "ids.tar"), ids)
 	refuses(t, file, dataset.Options{Label: "json.class_id"}, "to name them as those of ILSVRC2012, add --classes ilsvrc2012")
 	s = open(t, file, dataset.Options{Label: "json.class_id", Classes: "ilsvrc2012"})

@@ -35,8 +35,9 @@ func TestSeveralFiles(t *testing.T) {
 	described(t, splits[1], "1 tar of WebDataset", "val", dir+"-val-shards")
 	labelled(t, splits[0], "k0=0 k1=1 k2=2 k3=3", "0 1 2 3")
 	testenv.Equal(t, shown(t, splits[1]), "v=1", "labels of val")
+	missing := filepath.Join(dir, "imagenet1k-train-0004.tar")
 	for want, paths := range map[string][]string{
-		"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given": {train[2], train[3], filepath.Join(dir, "imagenet1k-train-0004.tar")},
+		"imagenet1k-train-0004.tar: there is no such file, of the 3 that are given": {train[2], train[3], missing},
 		"several paths must be files":                       {filepath.Join(dir, "v"), train[1]},
 		"of one dataset and of one format, and this is not": {other, val, packed},
 		"the path is empty":                                 {"x.tar", ""},
@@ -107,7 +108,8 @@ func TestChooseASplit(t *testing.T) {
 	folders, tars := sourcetest.WriteTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
 	for _, split := range []string{"train", "val"} {
 		one, two := split+"1", split+"2"
-		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, one+".jpg", jpegStart+one, one+".cls", "1", two+".jpg", jpegStart+two, two+".cls", "1"))
+		data := webDatasetTar(t, one+".jpg", jpegStart+one, one+".cls", "1", two+".jpg", jpegStart+two, two+".cls", "1")
+		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), data)
 	}
 	for _, split := range []string{"train", "val"} {
 		s := open(t, folders, dataset.Options{Split: split})
@@ -193,13 +195,14 @@ func refusal(path string, opts dataset.Options) error {
 	return err
 }
 
-// TestOddNames reads the entry that Python's tarfile writes for the folder itself where it is added as "/", and a zip with the names that .NET
-// wrote on Windows.
+// TestOddNames reads the entry that Python's tarfile writes for the folder itself where it is added as "/", and a zip with the names that
+// .NET wrote on Windows.
 func TestOddNames(t *testing.T) {
 	dir := t.TempDir()
 	data := webDatasetTar(t, "/", "", "./", "", "a/", "", "a/1.jpg", jpegStart+"a/1.jpg", "b/2.jpg", jpegStart+"b/2.jpg")
 	labelled(t, open(t, sourcetest.Write(t, filepath.Join(dir, "x.tar"), data), dataset.Options{}), "a/1.jpg=0 b/2.jpg=1", "a b")
-	data = zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte(jpegStart + "cat/1.jpg"), `G\dog\2.jpg`: []byte(jpegStart + "dog/2.jpg"), `G\dog\`: nil})
+	data = zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte(jpegStart + "cat/1.jpg"), `G\dog\2.jpg`: []byte(jpegStart + "dog/2.jpg"),
+		`G\dog\`: nil})
 	labelled(t, open(t, sourcetest.Write(t, filepath.Join(dir, "x.zip"), data), dataset.Options{}), "cat/1.jpg=0 dog/2.jpg=1", "cat dog")
 }
 

@@ -341,7 +341,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	labelled := webDatasetTar(t, "0000.jpg", jpegStart, "0000.cls", "3")
 	for _, tc := range []struct{ path, want string }{
 		{writeTree("beside", beside), "unpacked beside itself"},
-		{writeTree("named", map[string][]byte{"train_images_0.tar": inner, "train_images_1.tar": inner}), "named for a split and not for a class"},
+		{writeTree("named", map[string][]byte{"train_0.tar": inner, "train_1.tar": inner}), "named for a split and not for a class"},
 		{"", "the path is empty"},
 		{writeTree("mixed", map[string][]byte{"n01/a": nil, "n02.tar": inner}), "class folders and class tars"},
 		{writeTree("nottar", map[string][]byte{"n01.tar": []byte("hello")}), "n01.tar: neither a tar"},

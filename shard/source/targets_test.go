@@ -186,7 +186,8 @@ func TestCOCO(t *testing.T) {
 	testenv.Contains(t, notes(splits[0]), "1 box reaches out of its image")
 	testenv.Equal(t, splits[0].Output, root+"-train-shards", "output")
 	testenv.Equal(t, splits[1].Name, "val", "the second split")
-	got, _ = mustTargets(t, 1, root, dataset.Options{Split: "train", Targets: dataset.TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
+	clipped := dataset.TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}
+	got, _ = mustTargets(t, 1, root, dataset.Options{Split: "train", Targets: clipped})
 	same(t, "clipped", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[150],"boxes":[[1.5,2,11.5,22]],"iscrowd":[0],"labels":[1]} | image_id 7`, "b.jpg": dataset.ErrDropped.Error(),
 	})
@@ -315,7 +316,8 @@ func TestParquetObjects(t *testing.T) {
 		namesObjects(t, splits[0], "cat dog")
 		testenv.Equal(t, mustItems(t, open(t, filepath.Join(dir, name), o))[key+"1"].label, -1, "%s: label", name)
 	}
-	got, _ := mustTargets(t, 1, filepath.Join(dir, "lists"), dataset.Options{Targets: dataset.TargetOptions{BoxFormat: "xyxy", DropEmpty: true}})
+	o := dataset.Options{Targets: dataset.TargetOptions{BoxFormat: "xyxy", DropEmpty: true}}
+	got, _ := mustTargets(t, 1, filepath.Join(dir, "lists"), o)
 	testenv.Equal(t, len(got["train"]), 1, "images without the empty ones")
 	testenv.Contains(t, got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`)
 	refused(t, filepath.Join(dir, "named"), dataset.Options{}, "--classes FILE")
@@ -367,7 +369,8 @@ func TestWebDatasetTargets(t *testing.T) {
 	image, large, mask := string(small), string(photo), string(maskOf(t, 3, 2))
 	masks := tar("a.jpg", image, "a.mask.png", mask, "b.jpg", image, "b.mask.png", string(maskOf(t, 2, 2)), "c.jpg", image)
 	labelled := tar("a.cls", "1", "a.jpg", image, "a.seg.png", mask)
-	json := tar("a.jpg", large, "a.json", `{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}], "caption": "x"}`, "b.jpg", large, "b.json", `{"bbox": [], "category": []}`)
+	json := tar("a.jpg", large, "a.json", `{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}], "caption": "x"}`,
+		"b.jpg", large, "b.json", `{"bbox": [], "category": []}`)
 	masked := map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}
 	for _, c := range []struct {
 		path string

@@ -100,8 +100,8 @@ func TestImagefolder(t *testing.T) {
 	labelled(t, s, "1.jpg=0 2.jpg=1", "cat dog")
 	testenv.Equal(t, s.Output, filepath.Join(dir, "train-shards"), "output")
 	sourcetest.Write(t, filepath.Join(train, "metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	testenv.Fails(Open(train, dataset.Options{}))(t, `has no column "label" of labels (file_name, caption, more), which can be named by number too, `+
-		`from 1 on; to take another column for the labels, add --label COLUMN`)
+	testenv.Fails(Open(train, dataset.Options{}))(t, `has no column "label" of labels (file_name, caption, more), `+
+		`which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`)
 	labelled(t, open(t, train, dataset.Options{NoLabels: true, Fields: caption}), "1.jpg=-1 2.jpg=-1", "")
 }
 
@@ -110,7 +110,8 @@ func TestNoLabels(t *testing.T) {
 	dir := t.TempDir()
 	flat := paths("1.jpg", "2.jpg", "deep/down/3.png")
 	beside := map[string][]byte{"a/000.jpg": []byte(jpegStart + "0"), "a/000.txt": []byte("a caption"), "a/000.json": []byte(`{"key": "000"}`)}
-	pairs := webDatasetTar(t, "000.jpg", jpegStart, "000.json", `{}`, "000.txt", "one", "001.jpg", jpegStart, "001.json", `{}`, "001.txt", "two")
+	pairs := webDatasetTar(t, "000.jpg", jpegStart, "000.json", `{}`, "000.txt", "one",
+		"001.jpg", jpegStart, "001.json", `{}`, "001.txt", "two")
 	hub := map[string][]byte{"00000.tar": pairs, "00000.parquet": []byte("PAR1"), "00000_stats.json": []byte("{}")}
 	written := map[string][]byte{"00000/000.jpg": []byte(jpegStart), "00000/000.txt": []byte("one"), "00001/001.jpg": []byte(jpegStart), "00000_stats.json": []byte("{}"), "00000.parquet": []byte("PAR1")}
 	splits := paths("train/1.jpg", "train/2.jpg", "val/3.jpg")
@@ -150,11 +151,12 @@ func TestNoLabels(t *testing.T) {
 	nested := paths("images/train2017/1.jpg", "images/val2017/2.jpg", "images/more/3.jpg", "labels/train2017/1.txt", "labels/val2017/2.txt")
 	for _, path := range forms(t, nested)[:2] {
 		err := refusal(path, dataset.Options{NoLabels: true})
-		testenv.Says(t, path, err, "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n")
+		testenv.Says(t, path, err, "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; "+
+			"to take it as it is, add --force-classes\n")
 		if err != nil && strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {
 			t.Errorf("%s: %v", path, err)
 		}
-		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{NoLabels: true, ForceClasses: true}))), 3, "%s, insisted on: images", path)
+		testenv.Equal(t, len(mustItems(t, open(t, path, dataset.Options{NoLabels: true, ForceClasses: true}))), 3, "%s: images", path)
 	}
 	captioned := open(t, filepath.Join(dir, "pairs.tar"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=txt")})
 	testenv.Equal(t, testenv.Must(fieldsOf(captioned))(t)["001"]["caption"], "two", "a caption")

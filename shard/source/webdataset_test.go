@@ -94,7 +94,8 @@ func TestWebDatasetDots(t *testing.T) {
 		}
 	}
 	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, "0.image.jpg", "0", "0.cls", "0"))
-	refuses(t, tar, dataset.Options{}, `x.tar: entry "0.image.jpg" near byte`, "without a label .cls under its name; to take the labels from a key")
+	refuses(t, tar, dataset.Options{}, `x.tar: entry "0.image.jpg" near byte`,
+		"without a label .cls under its name; to take the labels from a key")
 	folder := sourcetest.WriteTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
 	testenv.Fails(Open(folder, dataset.Options{ImageKey: "jpg"}))(t, "--image-key is for WebDataset's tars")
 }
@@ -103,15 +104,15 @@ func TestWebDatasetSplits(t *testing.T) {
 	sample := func(key string, label int) []byte {
 		return webDatasetTar(t, key+".cls", fmt.Sprint(label), key+".jpg", jpegStart+key)
 	}
-	for name, want := range map[string]string{ // the tars, and the splits' names and outputs
-		"imagenet1k-train-0000.tar imagenet1k-train-0001.tar imagenet1k-validation-00.tar": "train D-train-shards, val D-val-shards",
-		"imagenet-train-000000.tar imagenet-val-000000.tar imagenet-test-000000.tar":       "train D-train-shards, val D-val-shards, test D-test-shards",
-		"train/0.tar validation/0.tar test/0.tar":                                          "train D/train-shards, val D/validation-shards, test D/test-shards",
-		"x-val-0.tar.gz": "val D-shards",
-		"0.tar 1.tar":    "train D-shards",
+	for _, tc := range []struct{ files, want string }{ // the tars, and the splits' names and outputs
+		{"imagenet1k-train-0000.tar imagenet1k-train-0001.tar imagenet1k-validation-00.tar", "train D-train-shards, val D-val-shards"},
+		{"imagenet-train-000000.tar imagenet-val-000000.tar imagenet-test-000000.tar", "train D-train-shards, val D-val-shards, test D-test-shards"},
+		{"train/0.tar validation/0.tar test/0.tar", "train D/train-shards, val D/validation-shards, test D/test-shards"},
+		{"x-val-0.tar.gz", "val D-shards"},
+		{"0.tar 1.tar", "train D-shards"},
 	} {
 		root := filepath.Join(t.TempDir(), "wds")
-		files := strings.Fields(name)
+		files := strings.Fields(tc.files)
 		for i, p := range files {
 			data := sample(fmt.Sprint("k", i), len(files)-i)
 			if strings.HasSuffix(p, ".gz") {
@@ -127,9 +128,9 @@ func TestWebDatasetSplits(t *testing.T) {
 				s.ExpectClasses(splits[0].Classes())
 			}
 			mustItems(t, s)
-			testenv.Equal(t, fmt.Sprint(s.Classes()), fmt.Sprint(splits[0].Classes()), "%s: %s: classes", name, s.Name)
+			testenv.Equal(t, fmt.Sprint(s.Classes()), fmt.Sprint(splits[0].Classes()), "%s: %s: classes", tc.files, s.Name)
 		}
-		testenv.Equal(t, strings.Join(got, ", "), want, "%s", name)
+		testenv.Equal(t, strings.Join(got, ", "), tc.want, "%s", tc.files)
 	}
 	one := sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0))
 	s := open(t, one, dataset.Options{})
@@ -239,7 +240,8 @@ func TestWebDatasetOddMembers(t *testing.T) {
 		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
 	data = data[:len(data)-2*512]
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), dataset.Options{AllowTruncated: true})
-	holds(t, s, map[string]item{"a": {data: "A"}, "b": {label: 1, reason: transport.ReasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}})
+	holds(t, s, map[string]item{"a": {data: "A"}, "b": {label: 1, reason: transport.ReasonLink},
+		"d\xff": {label: 1, reason: "its name is not UTF-8"}})
 	testenv.Contains(t, notes(s), "taken though")
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0

@@ -81,7 +81,8 @@ func TestRedirects(t *testing.T) {
 	testenv.Must(at.ReadFile("x%2e/a", 100, nil))(t)
 	for _, to = range []string{"https://host/%zz?signature=secret", "file:///etc/passwd?signature=secret", first.URL + "/set/again?signature=secret"} {
 		_, err := at.ReadFile("a", 10, nil)
-		if failed := testenv.As[*RemoteError](t, err); failed.Tries > 1 || strings.Contains(err.Error(), "secret") || !errors.Is(err, errRedirect) {
+		failed := testenv.As[*RemoteError](t, err)
+		if failed.Tries > 1 || strings.Contains(err.Error(), "secret") || !errors.Is(err, errRedirect) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}

@@ -96,7 +96,8 @@ func reads(t *testing.T, f storage.File, data []byte, offset, length int64) {
 // fetches checks that a file gives the bytes of a range ahead.
 func fetches(t *testing.T, f storage.File, data []byte, offset, length int64) {
 	t.Helper()
-	testenv.Same(t, testenv.Must(f.Fetch(memory(t, int(length)), offset, length))(t), data[offset:offset+length], "%d bytes ahead, at %d", length, offset)
+	got := testenv.Must(f.Fetch(memory(t, int(length)), offset, length))(t)
+	testenv.Same(t, got, data[offset:offset+length], "%d bytes ahead, at %d", length, offset)
 }
 
 // readRecords reads all records, and compares them.
