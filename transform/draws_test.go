@@ -115,9 +115,7 @@ func TestScaleFromNothing(t *testing.T) {
 		}
 		most = max(most, r.Dx()*r.Dy())
 	}
-	if most < 10 || most > 20 {
-		t.Errorf("the largest of 1000 boxes has %d pixels, want about 10", most)
-	}
+	testenv.Between(t, most, 10, 20, "pixels of the largest of 1000 boxes")
 }
 
 func TestParamsInt32s(t *testing.T) {

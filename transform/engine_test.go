@@ -161,9 +161,7 @@ func TestColoursOfACrop(t *testing.T) {
 	spec := mustParse(`[{"op":"RandomInvert","p":1},{"op":"ColorJitter","saturation":0.5,"hue":0.1},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":8}]`)
 	engine := NewEngine(kernel.Active())
 	testenv.Must(engine.Apply(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}))(t)
-	if n := cap(engine.scratch[0].Pix) + cap(engine.region.Pix); n > 4096 {
-		t.Errorf("%d bytes were made for a crop of 192", n)
-	}
+	testenv.Between(t, cap(engine.scratch[0].Pix)+cap(engine.region.Pix), 0, 4096, "bytes that were made for a crop of 192")
 }
 
 // TestEngineMatchesNaive compares every way through the engine with the operations done one by one on whole images: of
@@ -281,9 +279,7 @@ func TestTrim(t *testing.T) {
 	spec := mustParse(`[{"op":"Resize","size":[8,8],"interpolation":"box"}]`)
 	engine := NewEngine(kernel.Active())
 	testenv.Must(engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}))(t)
-	if n := cap(engine.region.Pix); n > imagefile.KeepBytesMax {
-		t.Errorf("%d bytes are kept", n)
-	}
+	testenv.Between(t, cap(engine.region.Pix), 0, imagefile.KeepBytesMax, "bytes that are kept")
 }
 
 func TestApplyErrors(t *testing.T) {

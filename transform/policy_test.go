@@ -47,9 +47,7 @@ func compareSpace(t *testing.T, s *space, want map[string][]float64, bins int, s
 			t.Errorf("%s: torchvision has %v", a, magnitudes)
 		}
 		for k, m := range magnitudes {
-			if got := s.magnitude(a, k, bins, size[0], size[1]); math.Abs(got-m) > 1e-6*math.Abs(m) {
-				t.Errorf("%s %d of %d: %v, want %v", a, k, bins, got, m)
-			}
+			near(t, s.magnitude(a, k, bins, size[0], size[1]), m, 1e-6*math.Abs(m), "%s %d of %d", a, k, bins)
 		}
 	}
 }
@@ -169,29 +167,22 @@ func TestDistributions(t *testing.T) {
 		}
 		return mean, variance - mean*mean
 	}
-	near := func(name string, got, want, sd float64) {
-		t.Helper()
-		if math.Abs(got-want) > 5*sd/math.Sqrt(n) {
-			t.Errorf("%s is %v, want %v", name, got, want)
-		}
-	}
+	five := 5 / math.Sqrt(n) // standard deviations of a mean
 	mean, variance := moments((*RNG).normal)
-	near("the normal mean", mean, 0, 1)
-	near("the normal variance", variance, 1, math.Sqrt2)
+	near(t, mean, 0, five, "the normal mean")
+	near(t, variance, 1, five*math.Sqrt2, "the normal variance")
 	for _, alpha := range []float64{0.1, 0.5, 1, 2.5, 40} {
 		mean, variance := moments(func(d *RNG) float64 { return d.gamma(alpha) })
-		near(fmt.Sprintf("the mean of gamma(%v)", alpha), mean, alpha, math.Sqrt(alpha))
-		near(fmt.Sprintf("the variance of gamma(%v)", alpha), variance, alpha, math.Sqrt(2*alpha*alpha+6*alpha))
+		near(t, mean, alpha, five*math.Sqrt(alpha), "the mean of gamma(%v)", alpha)
+		near(t, variance, alpha, five*math.Sqrt(2*alpha*alpha+6*alpha), "the variance of gamma(%v)", alpha)
 		mean, variance = moments(func(d *RNG) float64 {
 			var parts [3]float32
 			d.dirichlet(alpha, parts[:])
-			if sum := float64(parts[0]) + float64(parts[1]) + float64(parts[2]); math.Abs(sum-1) > 1e-6 {
-				t.Fatalf("parts %v", parts)
-			}
+			near(t, float64(parts[0])+float64(parts[1])+float64(parts[2]), 1, 1e-6, "sum of parts")
 			return float64(parts[1])
 		})
-		near(fmt.Sprintf("the mean of a third by %v", alpha), mean, 1./3, math.Sqrt(2./9))
-		near(fmt.Sprintf("the variance of a third by %v", alpha), variance, 2./9/(3*alpha+1), 0.5)
+		near(t, mean, 1./3, five*math.Sqrt(2./9), "the mean of a third by %v", alpha)
+		near(t, variance, 2./9/(3*alpha+1), five*0.5, "the variance of a third by %v", alpha)
 	}
 }
 

@@ -50,12 +50,16 @@ func numberIn(t *testing.T, record, name string) float64 {
 	return v
 }
 
+// near checks that a number is less than off away from another.
+func near(t *testing.T, got, want, off float64, of string, args ...any) {
+	t.Helper()
+	testenv.Between(t, got, want-off, want+off, of, args...)
+}
+
 // within compares a count with a binomial distribution: five standard deviations.
 func within(t *testing.T, what string, count, n int, p float64) {
 	t.Helper()
-	if sd := math.Sqrt(float64(n) * p * (1 - p)); math.Abs(float64(count)-float64(n)*p) > 5*sd {
-		t.Errorf("%s: %d of %d, want a share of %v", what, count, n, p)
-	}
+	near(t, float64(count), float64(n)*p, 5*math.Sqrt(float64(n)*p*(1-p)), "%s of %d", what, n)
 }
 
 // TestProbabilities: operations with a p are done with that probability, and nothing is done else.
@@ -193,9 +197,8 @@ func TestPolicyDraws(t *testing.T) {
 		}
 		for kind, share := range shares {
 			// Of a kind there are two at most for an image, so that the variance is below twice the mean.
-			if expected := share * float64(statisticsOf()); math.Abs(done[kind]-expected) > 5*math.Sqrt(2*expected) {
-				t.Errorf("%s: %s came %v times, want about %.0f", text, kind, done[kind], expected)
-			}
+			expected := share * float64(statisticsOf())
+			near(t, done[kind], expected, 5*math.Sqrt(2*expected), "%s: %s", text, kind)
 		}
 		testenv.Equal(t, len(done), len(shares), "%s: %v: kinds", text, done)
 	}

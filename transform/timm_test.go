@@ -98,9 +98,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 			case name == "Desaturate":
 				want = min(1, max(0, 1-want))
 			}
-			if got := argumentOf(name, calls[0], 8); math.Abs(got-want) > 1e-15*math.Abs(want) {
-				t.Errorf("%s of %v: %v, want %v", name, magnitude, got, want)
-			}
+			near(t, argumentOf(name, calls[0], 8), want, 1e-15*math.Abs(want), "%s of %v", name, magnitude)
 		}
 	}
 }
@@ -125,17 +123,14 @@ func TestTimmDraws(t *testing.T) {
 	for _, count := range kinds {
 		total += count
 	}
-	if sd := math.Sqrt(2 * float64(n) / 4); math.Abs(float64(total-n)) > 5*sd {
-		t.Errorf("%d steps of %d images, want as many: two with a probability of one half", total, n)
-	}
+	near(t, float64(total), float64(n), 5*math.Sqrt(2*float64(n)/4), "steps of images, two with a probability of one half")
 	for _, a := range angles {
 		mean += a / float64(len(angles))
 		square += a * a / float64(len(angles))
 	}
 	// 27° with a deviation of 1.5°, of which magnitudes above 10 are cut: 0.5·φ(2) − … of a standard normal's mean and variance above 2.
-	if math.Abs(mean-27+1.5*0.0085) > 0.15 || math.Abs(math.Sqrt(square-mean*mean)-1.5) > 0.15 {
-		t.Errorf("angles have the mean %v and the deviation %v, want about 27 and 1.5", mean, math.Sqrt(square-mean*mean))
-	}
+	near(t, mean, 27-1.5*0.0085, 0.15, "the mean of angles")
+	near(t, math.Sqrt(square-mean*mean), 1.5, 0.15, "the deviation of angles")
 }
 
 // TestTimmBlends: blends one after the other leave each chain its weight in the sum, and the image what is left.
@@ -146,14 +141,10 @@ func TestTimmBlends(t *testing.T) {
 			blendWeights(weights, share)
 			left := float32(1)
 			for i, weight := range slices.Backward(weights) {
-				if got, want := weight*left, sum[i]*share; !(math.Abs(float64(got-want)) < 1e-6) {
-					t.Errorf("%v of %v: chain %d has the weight %v, want %v", sum, share, i, got, want)
-				}
+				near(t, float64(weight*left), float64(sum[i]*share), 1e-6, "%v of %v: weight of chain %d", sum, share, i)
 				left *= 1 - weight
 			}
-			if math.Abs(float64(left-(1-share))) > 1e-6 {
-				t.Errorf("%v of %v: the image has the weight %v", sum, share, left)
-			}
+			near(t, float64(left), float64(1-share), 1e-6, "%v of %v: weight of the image", sum, share)
 		}
 	}
 }

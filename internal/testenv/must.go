@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -95,6 +96,14 @@ func Equal[V comparable](t testing.TB, got, want V, of string, args ...any) {
 		verb = "%q"
 	}
 	t.Errorf(of+": "+verb+", want "+verb, append(args, got, want)...)
+}
+
+// Between reports a number that is not from low to high, which NaN never is.
+func Between[N cmp.Ordered](t testing.TB, got, low, high N, of string, args ...any) {
+	if !(got >= low && got <= high) {
+		t.Helper()
+		t.Errorf(of+": %v, want %v to %v", append(args, got, low, high)...)
+	}
 }
 
 // NoAllocations reports allocations of run, which has been called often enough for its memory to have its size.

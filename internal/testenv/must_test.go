@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"testing"
 )
@@ -31,6 +32,15 @@ func TestSays(t *testing.T) {
 		Equal(t, f.text == "", c.right, "%v is %v: %s", c.err, c.want, f.text)
 	}
 	Equal(t, As[*errorOfATest](t, fmt.Errorf("x: %w", &errorOfATest{7}), "x: ", "7").number, 7, "the number of an error")
+}
+
+// TestBetween reports numbers outside of a range, and what is not a number.
+func TestBetween(t *testing.T) {
+	for got, right := range map[float64]bool{1: true, 2: true, 0.9: false, 2.1: false, math.NaN(): false} {
+		f := &failing{TB: t}
+		Between(f, got, 1, 2, "it")
+		Equal(t, f.text == "", right, "%v: %s", got, f.text)
+	}
 }
 
 type errorOfATest struct{ number int }

@@ -117,9 +117,7 @@ func TestCacheReads(t *testing.T) {
 	}
 	testenv.Equal(t, s.requests, len(cachedRecords), "requests for the records")
 	used := c.Used()
-	if sum := int64(len(data)); used < sum || used > sum*5/4 {
-		t.Errorf("%d bytes of the disk for %d", used, sum)
-	}
+	testenv.Between(t, used, int64(len(data)), int64(len(data))*5/4, "bytes of the disk")
 	c.Close()
 	s, c, f = cachedStore(t, data, dir, 1<<20)
 	readRecords(t, f, data)
@@ -204,9 +202,8 @@ func TestCacheIsShared(t *testing.T) {
 		group.Go(func() { read([]storage.File{f, g}[k%2], k*10, 100) })
 	}
 	group.Wait()
-	if used := a.Used(); used > room+8*3*diskBlock || used < room/2 || used != b.Used() {
-		t.Errorf("%d bytes are kept, want about %d", used, room)
-	}
+	testenv.Between(t, a.Used(), room/2, room+8*3*diskBlock, "bytes that are kept")
+	testenv.Equal(t, b.Used(), a.Used(), "bytes that the other cache finds")
 }
 
 // keepAll reads a file of 64 KiB as one range.
@@ -370,22 +367,17 @@ func TestCacheLimitOfAll(t *testing.T) {
 		all.Go(func() { fill(c, k) })
 	}
 	all.Wait()
-	if used := caches[0].Used(); used > limit || used < limit*3/4 {
-		t.Errorf("%d bytes are kept, of at most %d", used, limit)
-	}
+	testenv.Between(t, caches[0].Used(), limit*3/4, limit, "bytes that are kept")
 	lower := testenv.Must(Open(dir, limit/4))(t)
 	defer lower.Close()
-	if used := lower.Used(); used > limit/4+17*keptName {
-		t.Errorf("%d bytes are kept, of at most %d", used, limit/4)
-	}
+	testenv.Between(t, lower.Used(), 0, limit/4+17*keptName, "bytes that are kept by the lower limit")
 	for k, c := range caches {
 		fill(c, k+16)
 		c.Close()
 	}
 	used, shown, _ := lower.Status()
-	if real := lower.Used(); real > limit/4+17*keptName || used < real || shown != limit/4 {
-		t.Errorf("%d bytes are kept, %d are said to be, of at most %d", real, used, shown)
-	}
+	testenv.Between(t, lower.Used(), 0, min(used, limit/4+17*keptName), "bytes that are kept at last")
+	testenv.Equal(t, shown, limit/4, "the limit that is shown")
 	if lower.makeRoom(1 << 30) {
 		t.Error("there is room for a gigabyte")
 	}
@@ -398,9 +390,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	}
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600))
 	fill(next, 99)
-	if used := next.Used(); used > limit {
-		t.Errorf("%d bytes are kept with a damaged tally", used)
-	}
+	testenv.Between(t, next.Used(), 0, limit, "bytes that are kept with a damaged tally")
 }
 
 // TestCacheSettles asks for room that is not there while bytes of a promise are on the disk already: they count once.

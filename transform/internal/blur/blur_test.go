@@ -136,9 +136,7 @@ func TestTorchvision(t *testing.T) {
 			}
 		}
 	}
-	if others*1000 > values {
-		t.Errorf("%d of %d values are rounded otherwise", others, values)
-	}
+	testenv.Between(t, others, 0, values/1000, "of %d values rounded otherwise", values)
 }
 
 func TestAllocations(t *testing.T) {
