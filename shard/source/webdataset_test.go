@@ -106,7 +106,8 @@ func TestWebDatasetSplits(t *testing.T) {
 	}
 	for _, tc := range []struct{ files, want string }{ // the tars, and the splits' names and outputs
 		{"imagenet1k-train-0000.tar imagenet1k-train-0001.tar imagenet1k-validation-00.tar", "train D-train-shards, val D-val-shards"},
-		{"imagenet-train-000000.tar imagenet-val-000000.tar imagenet-test-000000.tar", "train D-train-shards, val D-val-shards, test D-test-shards"},
+		{"imagenet-train-000000.tar imagenet-val-000000.tar imagenet-test-000000.tar",
+			"train D-train-shards, val D-val-shards, test D-test-shards"},
 		{"train/0.tar validation/0.tar test/0.tar", "train D/train-shards, val D/validation-shards, test D/test-shards"},
 		{"x-val-0.tar.gz", "val D-shards"},
 		{"0.tar 1.tar", "train D-shards"},
