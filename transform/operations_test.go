@@ -230,13 +230,6 @@ var controlSpecs = []string{
 	`[{"op":"CenterCrop","size":18},{"op":"RandomApply","transforms":[{"op":"RandomChoice","transforms":[{"op":"RandomOrder","transforms":[{"op":"RandomPosterize","bits":4}]}]}],"p":1}]`,
 }
 
-// TestNestedStrings: what holds operations is written so that it reads back the same.
-func TestNestedStrings(t *testing.T) {
-	for _, text := range controlSpecs {
-		readsBack(t, Views{mustParse(text)})
-	}
-}
-
 // TestEmptyLists: lists without operations do nothing to the pixels.
 func TestEmptyLists(t *testing.T) {
 	const empty = `{"op":"RandomOrder","transforms":[]},{"op":"RandomChoice","transforms":[{"op":"RandomApply","transforms":[]}]}`

@@ -56,6 +56,9 @@ func TestParseRoundTrip(t *testing.T) {
 		}
 		readsBack(t, Views{spec})
 	}
+	for _, text := range slices.Concat(recordedSpecs(), blurSpecs, shownSpecs) { // those that hold operations among them
+		readsBack(t, Views{mustParse(text)})
+	}
 }
 
 // readsBack checks that the text of views gives the same views.
