@@ -215,7 +215,7 @@ func TestNumberedClasses(t *testing.T) {
 		got = mustItems(t, s)
 		testenv.Equal(t, got["2/x.jpeg"].label, 4, "label as a string")
 		testenv.Equal(t, got["10/x.jpeg"].label, 2, "label as a string")
-		noted(t, s, "")
+		noted(t, s, "the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: 2 has the label 4")
 	}
 	padded := open(t, forms(t, paths("00/x", "01/x", "10/x"))[0], dataset.Options{})
 	mustItems(t, padded)
