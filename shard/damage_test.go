@@ -450,10 +450,8 @@ func TestVerifyFindsForgedOrder(t *testing.T) {
 		m := testenv.Must(ReadManifest(dir))(t)
 		change(m)
 		writeManifest(t, dir, m)
-		report, err := Verify(context.Background(), dir, VerifyOptions{})
-		if err != nil || report.Problems != 1 {
-			t.Errorf("%s: %+v, %v", name, report, err)
-		}
+		report := testenv.Must(Verify(t.Context(), dir, VerifyOptions{}))(t)
+		testenv.Equal(t, report.Problems, 1, "%s: problems", name)
 	}
 }
 

@@ -75,15 +75,11 @@ func TestJoinOfJoined(t *testing.T) {
 	first := testenv.Must(Join([]*Set{open(options), open(testOptions(1))}, false))(t)
 	set := testenv.Must(Join([]*Set{open(testOptions(3)), first}, false))(t)
 	defer set.Close()
-	if set.Len() != 24 || !slices.Equal(set.Parts(), []int{8, 16}) {
-		t.Errorf("%d samples of %v", set.Len(), set.Parts())
-	}
+	testenv.Equal(t, fmt.Sprint(set.Len(), set.Parts()), "24 [8 16]", "samples and parts")
 	classes := [][]string{testClasses, options.Classes, testClasses}
 	for i := range set.Len() {
-		label, err := set.Label(i)
-		if want := classes[i/8][samples[i%8].Label]; err != nil || set.Manifest().Classes[label] != want {
-			t.Errorf("sample %d is of %s, want %s: %v", i, set.Manifest().Classes[label], want, err)
-		}
+		label := testenv.Must(set.Label(i))(t)
+		testenv.Equal(t, set.Manifest().Classes[label], classes[i/8][samples[i%8].Label], "class of sample %d", i)
 	}
 }
 

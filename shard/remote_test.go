@@ -39,19 +39,13 @@ func TestRemoteSet(t *testing.T) {
 	}
 	testenv.OK(t, sameAs(local, url))
 	for i := range local.Len() {
-		key, err := set.Key(i)
-		if found, findErr := set.Find(key); err != nil || findErr != nil || found != i {
-			t.Fatalf("sample %d: key %q, %v, found at %d, %v", i, key, err, found, findErr)
-		}
+		key := testenv.Must(set.Key(i))(t)
+		testenv.Equal(t, testenv.Must(set.Find(key))(t), i, "index of %s", key)
 	}
 	testenv.Says(t, "mapped", set.Map(), errors.ErrUnsupported)
-	report, err := Verify(t.Context(), url, VerifyOptions{})
-	if err != nil || report.Problems > 0 || report.Samples != local.Len() {
-		t.Errorf("%+v, %v", report, err)
-	}
-	if _, err := FindAll(server.URL); !errors.Is(err, ErrNotSet) || !strings.Contains(err.Error(), "name the set's own") {
-		t.Error(err)
-	}
+	verified(t, url, local.Len())
+	testenv.Fails(FindAll(server.URL))(t, ErrNotSet)
+	testenv.Fails(FindAll(server.URL))(t, "name the set's own")
 }
 
 // TestRemoteSetsFound finds the sets of the usual splits below a URL, and names a shard that is missing there.

@@ -214,9 +214,8 @@ func TestFindSets(t *testing.T) {
 	dir := t.TempDir()
 	testenv.OK(t, os.Mkdir(filepath.Join(dir, "web"), 0o777))
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "web", manifestName), []byte(`{"name": "an app"}`), 0o666))
-	if _, err := FindSets(dir); !errors.Is(err, ErrNotSet) || !strings.Contains(err.Error(), "web") {
-		t.Errorf("another program's manifest: %v", err)
-	}
+	testenv.Fails(FindSets(dir))(t, ErrNotSet) // another program's manifest
+	testenv.Fails(FindSets(dir))(t, "web")
 	for _, name := range []string{"a", "b"} {
 		testenv.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(one)))
 	}

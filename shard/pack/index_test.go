@@ -42,9 +42,8 @@ func requireSame(t *testing.T, packed, index string) {
 		}
 	}
 	problem := func(err error) { t.Errorf("verify: %v", err) }
-	if report, err := shard.Verify(context.Background(), index, shard.VerifyOptions{Problem: problem}); err != nil || report.Samples != a.Len() {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
+	report := testenv.Must(shard.Verify(t.Context(), index, shard.VerifyOptions{Problem: problem}))(t)
+	testenv.Equal(t, report.Samples, a.Len(), "samples that were verified")
 }
 
 // TestIndexIsThePackedSet indexes what can be, and compares it with what build makes. What repack makes of the index is that, to the byte.
