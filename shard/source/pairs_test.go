@@ -110,13 +110,10 @@ func TestMaskKinds(t *testing.T) {
 func TestXMLBesideImages(t *testing.T) {
 	photo := jpegOf(t, 60, 40)
 	a, b := xmlOf("dog 0 10 11 30 35.5", "cat 1 1 1 60 40"), xmlOf("bird 0 5 5 50 41")
-	for _, names := range []string{ // the folders of images and of XML
-		"images/ annotations/", " ", "JPEGImages/ Annotations/",
-	} {
-		images, xml, _ := strings.Cut(names, " ")
+	for images, xml := range map[string]string{"images/": "annotations/", "": "", "JPEGImages/": "Annotations/"} { // folders
 		got, splits := mustTargets(t, 1, lay(t, map[string][]byte{images + "a.jpg": photo, images + "b.jpg": photo, images + "c.jpg": photo,
 			xml + "a.xml": a, xml + "b.xml": b}), dataset.Options{})
-		same(t, names, got["train"], map[string]string{
+		same(t, "in "+images, got["train"], map[string]string{
 			"a.jpg": `objects {"boxes":[[10,11,30,35.5],[1,1,60,40]],"difficult":[0,1],"labels":[2,1],"truncated":[1,1]}`,
 			"b.jpg": `objects {"boxes":[[5,5,50,41]],"difficult":[0],"labels":[0],"truncated":[1]}`,
 			"c.jpg": `objects {"boxes":[],"difficult":[],"labels":[],"truncated":[]}`,
