@@ -121,7 +121,8 @@ func TestXMLBesideImages(t *testing.T) {
 		testenv.Contains(t, notes(splits[0]), "1 image has no XML", "1 box reaches out of its image")
 	}
 	root := lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": a})
-	got, _ := mustTargets(t, 1, root, dataset.Options{Targets: dataset.TargetOptions{OneBased: true, DropCrowd: true}})
+	got, splits := mustTargets(t, 1, root, dataset.Options{Targets: dataset.TargetOptions{OneBased: true, DropCrowd: true}})
+	testenv.Contains(t, notes(splits[0]), "1 object is difficult, and left out")
 	same(t, "one-based, without crowd", got["train"], map[string]string{
 		"a.jpg": `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}`})
 	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is not among the 1`)
