@@ -114,10 +114,9 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	set := s.server.catalog.Load().sets[s.Split] // a reload may have replaced the session's
-	if !set.acquire() {
-		set = s.set
-		set.acquire()
+	set, err := s.server.chooseSet(&s.Split) // a reload may have replaced the session's
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { set.release() }() // the one that the session does not read
 	if err := checkPlan(set.Set, p); err != nil {

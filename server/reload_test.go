@@ -3,6 +3,7 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -101,6 +102,25 @@ func TestReloadUnderASession(t *testing.T) {
 	ts.checkIdle()
 	if now := ts.catalog.Load().sets["train"]; now == before || now.using() != 1 {
 		t.Errorf("the set has %d users, want the catalog", now.using())
+	}
+}
+
+// TestStartDuringAReload starts an epoch of a session that has an old set, while the newer one of which the start has just heard is replaced:
+// it follows to the newest.
+func TestStartDuringAReload(t *testing.T) {
+	dir := oneSet(t, 6, 1)
+	ts := startServer(t, dir, finding(dir))
+	c := ts.dial().hello().open(openRequest{BatchSize: 3})
+	ts.reload()
+	before, next := ts.catalog.Load(), openCatalog(testenv.Must(shard.FindAll(dir))(t), ts.log)
+	before.close()
+	c.send(startRequest{})
+	for range 10_000 { // so that the start meets the closed set
+		runtime.Gosched()
+	}
+	ts.catalog.Store(next)
+	if expect[startedReply](c); ts.openSessions()[0].snapshot.Load().set != next.sets["train"] {
+		t.Error("the session does not read the newest set")
 	}
 }
 
