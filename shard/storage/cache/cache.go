@@ -114,7 +114,7 @@ func Open(dir string, max int64) (*Cache, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.countLocked(func(t *tally) { t.Limit = min(t.Limit, c.Max) })
+	c.countLocked(func(*tally) {})
 	if c.last.Used > c.last.Limit {
 		c.clearLocked(0, true)
 	}

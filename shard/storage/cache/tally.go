@@ -70,8 +70,9 @@ func (c *Cache) countLocked(change func(t *tally)) {
 	defer c.lockByte(tallyByte, unix.F_UNLCK)
 	t, whole := c.readTally()
 	if !whole {
-		t = tally{Used: c.Used(), Limit: cmp.Or(c.Max, math.MaxInt64)}
+		t = tally{Used: c.Used(), Limit: math.MaxInt64}
 	}
+	t.Limit = min(t.Limit, cmp.Or(c.Max, math.MaxInt64)) // again, in case another process had no other
 	change(&t)
 	t.Used, t.Promised = max(0, t.Used), max(0, t.Promised)
 	c.last = t
