@@ -229,11 +229,26 @@ func (c *Cache) removeLocked(o Info) error {
 		}
 		defer c.lockObject(o.id, unix.F_UNLCK)
 	}
-	err := os.Remove(filepath.Join(c.dir, o.Name))
-	if err == nil {
-		c.countLocked(func(t *tally) { t.Used -= o.Kept })
+	return c.changeLocked(filepath.Join(c.dir, o.Name), os.Remove)
+}
+
+// changeLocked counts what a change of a file takes of the disk. Others count, or measure the folder, before the change or after it.
+func (c *Cache) changeLocked(path string, change func(path string) error) (err error) {
+	counted := c.countLocked(func(t *tally) {
+		t.Used -= onDisk(path)
+		err = change(path)
+		t.Used += onDisk(path)
+	})
+	return cmp.Or(counted, err)
+}
+
+// onDisk returns the bytes of the disk that a file uses; 0 if it is not there.
+func onDisk(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
 	}
-	return err
+	return 512 * info.Sys().(*syscall.Stat_t).Blocks
 }
 
 // makeRoom promises room for some more bytes, if there is any. If need be it drops objects that this run does not read. While there is
@@ -279,19 +294,19 @@ func (c *Cache) makeRoom(bytes int64) (room bool) {
 // clearLocked measures the folder, and drops objects until there is room for some bytes. The oldest go first: those that nobody uses, then
 // those that this run has opened for a while without reading a record, as another rank reads that partition. All go for a lower limit.
 //
-// The tally is corrected by the difference of what was measured and what it said before. So what other processes count meanwhile stays in
-// it.
+// The folder is measured with the tally locked. So what other processes change meanwhile is counted either here or by them.
 func (c *Cache) clearLocked(bytes int64, all bool) {
 	if c.lockByte(measureByte, unix.F_WRLCK) != nil {
 		return // another process does it
 	}
 	defer c.lockByte(measureByte, unix.F_UNLCK)
-	c.countLocked(func(*tally) {})
-	before, list, used := c.last, c.list(), int64(0)
-	for _, o := range list {
-		used += o.Kept
-	}
-	c.countLocked(func(t *tally) { t.Used += used + before.Promised - before.Used })
+	var list []Info
+	c.countLocked(func(t *tally) {
+		list, t.Used = c.list(), t.Promised
+		for _, o := range list {
+			t.Used += o.Kept
+		}
+	})
 	full := func() bool { return c.last.Used+bytes > min(c.Max, c.last.Limit) }
 	for _, info := range list {
 		if info.id != "" && c.objects[info.id] == nil && full() {
@@ -305,8 +320,8 @@ func (c *Cache) clearLocked(bytes int64, all bool) {
 		}
 	}
 	for _, info := range list {
-		if info.id != "" && all && full() && os.Truncate(c.path(info.id), keptName) == nil { // its users find nothing any more
-			c.countLocked(func(t *tally) { t.Used -= max(0, info.Kept-keptName) })
+		if info.id != "" && all && full() { // its users find nothing any more
+			c.changeLocked(c.path(info.id), func(path string) error { return os.Truncate(path, keptName) })
 		}
 	}
 }
@@ -326,14 +341,17 @@ type object struct {
 	named bool // guarded by mu: it has its head, which a file without ranges need not have
 }
 
-// open opens the object's file, or makes it.
-func (o *object) open(path string) (err error) {
+// openLocked opens the object's file, or makes it.
+func (o *object) openLocked(path string) (err error) {
 	if o.disk, err = openOwn(path); err != nil {
 		return err
 	}
-	if err = o.disk.Truncate(o.diskBytes()); err == nil && o.blocks() > 0 {
-		err = o.writeName()
-	}
+	err = o.cache.changeLocked(path, func(string) error {
+		if err := o.disk.Truncate(o.diskBytes()); err != nil || o.blocks() == 0 {
+			return err
+		}
+		return o.writeName()
+	})
 	if err != nil {
 		return errors.Join(err, o.disk.Close())
 	}
@@ -375,10 +393,9 @@ func (o *object) writeName() error {
 func (o *object) dropLocked() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	kept := o.blocks()
-	err := errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
-	o.cache.countLocked(func(t *tally) { t.Used += o.blocks() - kept })
-	return err
+	return o.cache.changeLocked(o.disk.Name(), func(string) error {
+		return errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
+	})
 }
 
 // A file is a file of a network with the cache before it. Files of the same identity share an object. It has no state of its own, so any
@@ -399,7 +416,7 @@ func (c *Cache) Cached(f storage.File, url, identity string) storage.File {
 		o = &object{cache: c, info: Info{URL: url, Bytes: f.Size()}}
 		err := c.lockObject(id, unix.F_RDLCK)
 		if err == nil {
-			err = o.open(c.path(id))
+			err = o.openLocked(c.path(id))
 		}
 		if err != nil {
 			if c.unusable == nil {

@@ -62,10 +62,10 @@ func (c *Cache) readTally() (t tally, whole bool) {
 }
 
 // countLocked changes the tally. If it is damaged, the folder is measured. c.mu is locked, and change must not lock anything.
-func (c *Cache) countLocked(change func(t *tally)) {
+func (c *Cache) countLocked(change func(t *tally)) error {
 	if err := c.awaitByte(tallyByte, unix.F_WRLCK); err != nil {
 		c.pauseLocked(err)
-		return
+		return err
 	}
 	defer c.lockByte(tallyByte, unix.F_UNLCK)
 	t, whole := c.readTally()
@@ -78,6 +78,7 @@ func (c *Cache) countLocked(change func(t *tally)) {
 	c.last = t
 	buf, _ := binary.Append(nil, binary.LittleEndian, &t)
 	c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32c.Checksum(buf)), 0)
+	return nil
 }
 
 // settle replaces a promise by what it took.
