@@ -207,11 +207,11 @@ func (c *Cache) Objects() []Info {
 	return list
 }
 
-// lockObject locks an object until the cache is closed: for use, or to remove it, which fails while other caches use it, in this process or
-// another.
-func (c *Cache) lockObject(id string, how int16) error {
+// objectByte is the byte of the lock's file that stands for an object. Caches lock it for use until they are closed. To remove the object,
+// one locks it alone, which fails while other caches use it, in this process or another.
+func objectByte(id string) int64 {
 	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
-	return c.lockByte(int64(number), how)
+	return int64(number)
 }
 
 // Remove removes a file: an object that this cache does not use, or else returns [ErrInUse], or a file that is not the cache's.
@@ -224,10 +224,10 @@ func (c *Cache) Remove(o Info) error {
 // removeLocked removes a file, and takes it out of the tally. An object's byte is locked meanwhile, so no process begins to use it.
 func (c *Cache) removeLocked(o Info) error {
 	if o.id != "" {
-		if c.lockObject(o.id, unix.F_WRLCK) != nil {
+		if c.lockByte(objectByte(o.id), unix.F_WRLCK) != nil {
 			return ErrInUse
 		}
-		defer c.lockObject(o.id, unix.F_UNLCK)
+		defer c.lockByte(objectByte(o.id), unix.F_UNLCK)
 	}
 	return c.changeLocked(filepath.Join(c.dir, o.Name), os.Remove)
 }
@@ -393,7 +393,7 @@ func (o *object) writeName() error {
 func (o *object) dropLocked() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.cache.changeLocked(o.disk.Name(), func(string) error {
+	return o.cache.changeLocked(o.cache.path(o.info.id), func(string) error {
 		return errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
 	})
 }
@@ -413,12 +413,13 @@ func (c *Cache) Cached(f storage.File, url, identity string) storage.File {
 	defer c.mu.Unlock()
 	o := c.objects[id]
 	if o == nil {
-		o = &object{cache: c, info: Info{URL: url, Bytes: f.Size()}}
-		err := c.lockObject(id, unix.F_RDLCK)
+		o = &object{cache: c, info: Info{URL: url, Bytes: f.Size(), id: id}}
+		err := c.awaitByte(objectByte(id), unix.F_RDLCK) // another process may be removing it
 		if err == nil {
 			err = o.openLocked(c.path(id))
 		}
 		if err != nil {
+			c.lockByte(objectByte(id), unix.F_UNLCK)
 			if c.unusable == nil {
 				slog.Warn("the cache can't keep a file", "cache", c.dir, "file", url, "err", err)
 				c.unusable = err

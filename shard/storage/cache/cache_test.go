@@ -244,6 +244,28 @@ func TestCacheMakesRoom(t *testing.T) {
 	}
 }
 
+// TestCacheAwaitsRemoval opens an object that another process is just removing: it is kept all the same.
+func TestCacheAwaitsRemoval(t *testing.T) {
+	dir := t.TempDir()
+	c, other := testenv.Must(Open(dir, 1<<20))(t), testenv.Must(Look(dir))(t)
+	defer other.Close()
+	id := another(c).info.id
+	testenv.OK(t, c.Close())
+	testenv.OK(t, other.lockByte(objectByte(id), unix.F_WRLCK))
+	c = testenv.Must(Open(dir, 1<<20))(t)
+	defer c.Close()
+	opened := make(chan storage.File, 1)
+	go func() { opened <- c.Cached(&store{data: numbered(64 << 10)}, "https://host/b", "b") }()
+	testenv.Until(t, func() bool {
+		locks := testenv.Must(os.ReadFile("/proc/locks"))(t)
+		return bytes.Contains(locks, []byte("-> OFDLCK")) || len(opened) == 1
+	})
+	testenv.OK(t, other.lockByte(objectByte(id), unix.F_UNLCK))
+	if _, kept := (<-opened).(*file); !kept {
+		t.Error("the object is not kept")
+	}
+}
+
 // TestCacheDropsWhatIsNotRead makes room among the files that are open, of which this run has read no record for a while.
 func TestCacheDropsWhatIsNotRead(t *testing.T) {
 	_, c, unread := cachedStore(t, numbered(64<<10), t.TempDir(), oneFile)

@@ -23,7 +23,8 @@ type tally struct {
 	Limit    int64 // the lowest of the caches that are open
 }
 
-// Bytes of the lock's file that processes lock, beyond those of objects: for use of the folder, to change the tally, and to measure.
+// Bytes of the lock's file that processes lock, beyond those of objects (objectByte): for use of the folder, to change the tally, and to
+// measure.
 const (
 	useByte = 1<<62 + iota
 	tallyByte
