@@ -30,7 +30,8 @@ import (
 // A Cache keeps ranges of remote files in a folder of this user: records and other parts of shards, as they were read. All processes
 // of the user that name the folder share it, and it outlives them.
 //
-//	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they use.
+//	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they have open,
+//	                and another for each of which they have read a record.
 //	DIR/<id>.kept   the ranges of an object, in a sparse file.
 //
 //	0 … 4095        URL and size of the object, JSON with zeros behind it.
@@ -44,7 +45,8 @@ import (
 // changes it. Such a lock is the open file's, so the goroutines of one Cache exclude each other by mu, which they take first.
 //
 // Within a process, each promise of makeRoom is followed by one settle. An object in the map keeps its file open and its byte locked until
-// the cache is closed. Reads from the cache and from stores take no lock; mu is held for a tally, or while room is made.
+// the cache is closed. Reads from the cache and from stores take no lock, but for the first record of an object; mu is held for a tally, or
+// while room is made.
 type Cache struct {
 	Max                 int64        // limit of the bytes on the disk
 	HitBytes, MissBytes atomic.Int64 // bytes read by this process, from the cache and from stores
@@ -292,7 +294,7 @@ func (c *Cache) makeRoom(bytes int64) (room bool) {
 }
 
 // clearLocked measures the folder, and drops objects until there is room for some bytes. The oldest go first: those that nobody uses, then
-// those that this run has opened for a while without reading a record, as another rank reads that partition. All go for a lower limit.
+// those that are open, but no process has read a record of, as another rank reads that partition elsewhere. All go for a lower limit.
 //
 // The folder is measured with the tally locked. So what other processes change meanwhile is counted either here or by them.
 func (c *Cache) clearLocked(bytes int64, all bool) {
@@ -314,9 +316,12 @@ func (c *Cache) clearLocked(bytes int64, all bool) {
 		}
 	}
 	for _, info := range list {
-		o := c.objects[info.id]
-		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && full() {
-			o.dropLocked()
+		if o := c.objects[info.id]; o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && full() {
+			wanted := objectByte(info.id) + wantedBytes
+			if c.lockByte(wanted, unix.F_WRLCK) == nil { // no other process wants it either
+				o.dropLocked()
+				c.lockByte(wanted, unix.F_UNLCK)
+			}
 		}
 	}
 	for _, info := range list {
@@ -335,7 +340,7 @@ type object struct {
 	info   Info
 	disk   *os.File
 	local  storage.File // disk, for reading
-	wanted atomic.Bool  // a record of it was read in this run
+	wanted atomic.Bool  // a record of it was read in this run; written with the cache locked
 
 	mu    sync.Mutex
 	named bool // guarded by mu: it has its head, which a file without ranges need not have
@@ -387,6 +392,17 @@ func (o *object) writeName() error {
 	name, _ := json.Marshal(o.info)
 	_, err := o.disk.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
 	return err
+}
+
+// want notes that a record of the object is read, for other processes too: they do not drop it.
+func (o *object) want() {
+	if o.wanted.Load() {
+		return
+	}
+	o.cache.mu.Lock()
+	defer o.cache.mu.Unlock()
+	o.cache.awaitByte(objectByte(o.info.id)+wantedBytes, unix.F_RDLCK)
+	o.wanted.Store(true)
 }
 
 // dropLocked drops all ranges. The cache is locked.
@@ -470,7 +486,7 @@ func (f *file) WillNeed(offset, length int64) bool {
 
 // Fetch implements [storage.File].
 func (f *file) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	f.wanted.Store(true)
+	f.want()
 	if length < keptStep {
 		return storage.ReadRange(f, buf, offset, length)
 	}
@@ -485,7 +501,7 @@ func (f *file) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 
 // ReadKept implements [storage.Keeper].
 func (f *file) ReadKept(p []byte, offset int64) bool {
-	f.wanted.Store(true)
+	f.want()
 	if len(p) >= keptStep {
 		return f.readKept(p, offset, keptAt(offset))
 	}

@@ -29,6 +29,8 @@ const (
 	useByte = 1<<62 + iota
 	tallyByte
 	measureByte
+
+	wantedBytes = 1 << 60 // from here on, a byte for each object of which a record was read
 )
 
 // lockByte locks or unlocks a byte of the lock's file, or fails at once if another process has it. The lock is the open file's: it ends
