@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -15,6 +17,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
+
+var errNoName = errors.New("it names no file")
 
 // COCO is a file of COCO's JSON (https://cocodataset.org/#format-data):
 //
@@ -31,30 +35,44 @@ type COCO struct {
 	byName     map[string]int // indexes of Images
 }
 
+// cocoID is a whole number, which some programs write as 9.0.
+type cocoID int64
+
+const noID cocoID = math.MinInt64 // the file has none, so that 0 would be another's
+
+func (id *cocoID) UnmarshalJSON(text []byte) error {
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(text), ".0"), 10, 64)
+	if err != nil || cocoID(n) == noID {
+		return fmt.Errorf("an id is %.40s, and a whole number is expected", text)
+	}
+	*id = cocoID(n)
+	return nil
+}
+
 type cocoImage struct {
-	ID       int64  `json:"id"`
+	ID       cocoID `json:"id"`
 	FileName string `json:"file_name"`
 	Width    int    `json:"width"`
 	Height   int    `json:"height"`
 }
 
 type cocoCategory struct {
-	ID   int64  `json:"id"`
+	ID   cocoID `json:"id"`
 	Name string `json:"name"`
 }
 
 type cocoObject struct {
-	image int64 // its id
+	image cocoID
 	Object
 }
 
 // cocoAnnotation is an annotation as it stands in the file.
 type cocoAnnotation struct {
 	ID       json.RawMessage `json:"id"`
-	Image    int64           `json:"image_id"`
-	Category int64           `json:"category_id"`
+	Image    cocoID          `json:"image_id"`
+	Category cocoID          `json:"category_id"`
 	Box      []float64       `json:"bbox"`
-	Area     float64         `json:"area"`
+	Area     *float64        `json:"area"` // nil: that of the box
 	Crowd    cocoFlag        `json:"iscrowd"`
 }
 
@@ -63,9 +81,9 @@ type cocoFlag bool
 
 func (f *cocoFlag) UnmarshalJSON(text []byte) error {
 	switch string(text) {
-	case "1", "true":
+	case "1", "1.0", "true":
 		*f = true
-	case "0", "false", "null":
+	case "0", "0.0", "false", "null":
 	default:
 		return fmt.Errorf("iscrowd is %.40s, and 0 or 1 is expected", text)
 	}
@@ -132,11 +150,14 @@ func (c *COCO) read(d *json.Decoder) error {
 		}
 		switch name {
 		case "images":
-			err = eachElement(d, func(one cocoImage) error { c.Images = append(c.Images, one); return nil })
+			err = eachElement(d, cocoImage{ID: noID}, func(one cocoImage) error { c.Images = append(c.Images, one); return nil })
 		case "annotations":
-			err = eachElement(d, c.add)
+			err = eachElement(d, cocoAnnotation{Image: noID, Category: noID}, c.add)
 		case "categories":
-			err = eachElement(d, func(one cocoCategory) error { c.categories = append(c.categories, one); return nil })
+			err = eachElement(d, cocoCategory{ID: noID}, func(one cocoCategory) error {
+				c.categories = append(c.categories, one)
+				return nil
+			})
 		default:
 			var skipped json.RawMessage
 			err = d.Decode(&skipped)
@@ -149,12 +170,13 @@ func (c *COCO) read(d *json.Decoder) error {
 	return err
 }
 
-func eachElement[T any](d *json.Decoder, fn func(T) error) error {
+// eachElement decodes the elements of a list. Members that one lacks are those of empty.
+func eachElement[T any](d *json.Decoder, empty T, fn func(T) error) error {
 	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
 		return fmt.Errorf("a list was expected, and %v stands there: %w", begin, errors.Join(err, errors.ErrUnsupported))
 	}
 	for d.More() {
-		var one T
+		one := empty
 		if err := d.Decode(&one); err != nil {
 			return err
 		}
@@ -171,12 +193,18 @@ func (c *COCO) add(a cocoAnnotation) error {
 	if len(a.Box) != 4 {
 		return transport.Refuse(c.path, "annotation %s has a bbox of %d numbers, and [x, y, width, height] is expected", a.ID, len(a.Box))
 	}
+	if a.Image == noID || a.Category == noID {
+		return transport.Refuse(c.path, "annotation %s has no image_id or no category_id: add it, or remove the annotation", a.ID)
+	}
 	o := cocoObject{image: a.Image}
-	o.Box, o.Label = boxOf("xywh", a.Box), a.Category
+	o.Box, o.Label = boxOf("xywh", a.Box), int64(a.Category)
 	if !finite(o.Box) {
 		return transport.Refuse(c.path, "annotation %s has the bbox %v, which is too large", a.ID, a.Box)
 	}
-	if o.Numbers[1] = a.Area; a.Crowd {
+	if o.Numbers[1] = a.Box[2] * a.Box[3]; a.Area != nil {
+		o.Numbers[1] = *a.Area
+	}
+	if a.Crowd {
 		o.Numbers[0] = 1
 	}
 	c.objects = append(c.objects, o)
@@ -198,17 +226,20 @@ func boxOf(format string, n []float64) [4]float32 {
 // resolve sorts the objects by image, and turns ids into labels.
 func (c *COCO) resolve() error {
 	slices.SortStableFunc(c.categories, func(a, b cocoCategory) int { return cmp.Compare(a.ID, b.ID) })
-	labels := make(map[int64]int64, len(c.categories))
+	labels := make(map[cocoID]int64, len(c.categories))
 	for i, one := range c.categories {
 		if _, twice := labels[one.ID]; twice {
 			return transport.Refuse(c.path, "has the category id %d twice", one.ID)
+		}
+		if one.ID == noID {
+			return transport.Refuse(c.path, "the category %.60q has no id", one.Name)
 		}
 		if reason := transport.NameReason(one.Name); reason != "" {
 			return transport.Refuse(c.path, "category %d cannot be used because %s", one.ID, reason)
 		}
 		labels[one.ID] = int64(i)
 	}
-	ids := make(map[int64]bool, len(c.Images))
+	ids := make(map[cocoID]bool, len(c.Images))
 	c.byName = make(map[string]int, len(c.Images))
 	for i, one := range c.Images {
 		name, err := transport.EntryPath(strings.ReplaceAll(one.FileName, "\\", "/"))
@@ -216,14 +247,19 @@ func (c *COCO) resolve() error {
 			return transport.Refuse(c.path, "the images %d and %d are both called %.200q: give each a name of its own",
 				c.Images[first].ID, one.ID, name)
 		}
-		if err != nil || name == "" || ids[one.ID] {
-			return transport.Refuse(c.path, "image %d has the file_name %.200q, which cannot be used (%v), or its id occurs twice", one.ID,
-				one.FileName, err)
+		switch {
+		case one.ID == noID:
+			return transport.Refuse(c.path, "the image %.200q has no id", one.FileName)
+		case ids[one.ID]:
+			return transport.Refuse(c.path, "the image %.200q has the id %d of an earlier one: its id occurs twice", one.FileName, one.ID)
+		case err != nil || name == "":
+			return transport.Refuse(c.path, "image %d has the file_name %.200q, which cannot be used: %v", one.ID, one.FileName,
+				cmp.Or(err, errNoName))
 		}
 		c.Images[i].FileName, c.byName[name], ids[one.ID] = name, i, true
 	}
 	for i := range c.objects {
-		label, ok := labels[c.objects[i].Label]
+		label, ok := labels[cocoID(c.objects[i].Label)]
 		if !ok || !ids[c.objects[i].image] {
 			return transport.Refuse(c.path, "an annotation of the image %d has the category %d, and one of them is not in the file: "+
 				"correct or remove it", c.objects[i].image, c.objects[i].Label)
@@ -239,8 +275,8 @@ func (c *COCO) Values(o dataset.TargetOptions) *Values {
 	classes, ids := make([]string, 0, len(c.categories)), make([]int64, 0, len(c.categories))
 	contiguous := true
 	for i, one := range c.categories {
-		classes, ids = append(classes, one.Name), append(ids, one.ID)
-		contiguous = contiguous && one.ID == int64(i)
+		classes, ids = append(classes, one.Name), append(ids, int64(one.ID))
+		contiguous = contiguous && int(one.ID) == i
 	}
 	m := NewObjects(classes, o, shard.Column{Name: crowdName, Type: shard.Int64}, shard.Column{Name: areaName, Type: shard.Float32})
 	if !contiguous {
@@ -248,7 +284,7 @@ func (c *COCO) Values(o dataset.TargetOptions) *Values {
 	}
 	v := &Values{Objects: m, IDs: make(map[string]int64, len(c.Images))}
 	for _, one := range c.Images {
-		v.IDs[one.FileName] = one.ID
+		v.IDs[one.FileName] = int64(one.ID)
 	}
 	v.Declared = func(key string) (w, h int) {
 		one := c.Images[c.byName[key]]
@@ -256,7 +292,7 @@ func (c *COCO) Values(o dataset.TargetOptions) *Values {
 	}
 	v.Read = func(key string, _, _ int) (objects []Object, _ error) {
 		id := c.Images[c.byName[key]].ID
-		i, _ := slices.BinarySearchFunc(c.objects, id, func(o cocoObject, id int64) int { return cmp.Compare(o.image, id) })
+		i, _ := slices.BinarySearchFunc(c.objects, id, func(o cocoObject, id cocoID) int { return cmp.Compare(o.image, id) })
 		for ; i < len(c.objects) && c.objects[i].image == id; i++ {
 			objects = append(objects, c.objects[i].Object)
 		}
