@@ -312,6 +312,7 @@ func (l *listLayout) newTargets() *targets.Values {
 		classes = slices.Sorted(maps.Keys(names))
 	}
 	v := targets.NewRecords(classes, false, l.opts.Targets)
+	v.Objects.Scanned = len(l.names.Names) == 0 && len(names) > 0
 	v.Read = func(key string, _, _ int) ([]targets.Object, error) {
 		raw := l.objects[key]
 		if raw == nil {

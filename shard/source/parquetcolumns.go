@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -333,14 +334,19 @@ func objectClasses(description json.RawMessage) []string {
 
 // sampleOf reads the objects in a row's columns.
 func (c *objectColumns) sampleOf(m *targets.Objects, byColumn map[int][]parquet.Value) (s targets.Sample, err error) {
-	var categories []any
-	for _, v := range byColumn[c.category] {
-		if !v.IsNull() {
-			categories = append(categories, parquetScalar(v))
+	values := func(column int) []parquet.Value {
+		all := byColumn[column]
+		if len(all) == 1 && all[0].IsNull() { // an empty list
+			return nil
 		}
+		return all
+	}
+	var categories []any
+	for _, v := range values(c.category) {
+		categories = append(categories, parquetScalar(v))
 	}
 	numbers := func(column int) (all []float64) {
-		for _, v := range byColumn[column] {
+		for _, v := range values(column) {
 			switch x := parquetScalar(v).(type) {
 			case bool:
 				if all = append(all, 0); x {
@@ -352,6 +358,8 @@ func (c *objectColumns) sampleOf(m *targets.Objects, byColumn map[int][]parquet.
 				all = append(all, float64(x))
 			case float64:
 				all = append(all, x)
+			default:
+				all = append(all, math.NaN()) // one object of several lacks it
 			}
 		}
 		return all

@@ -231,6 +231,9 @@ func NewRecords(classes []string, ids bool, o dataset.TargetOptions) *Values {
 func (m *Objects) Category(of any) (int64, error) {
 	switch x := of.(type) {
 	case int64:
+		if m.Scanned {
+			return 0, fmt.Errorf("the category %d is a number, and others are names: write names or numbers everywhere", x)
+		}
 		if x < 0 || len(m.Field.Classes) > 0 && x >= int64(len(m.Field.Classes)) {
 			return 0, fmt.Errorf("the category %d is not among the %d, counted from 0", x, len(m.Field.Classes))
 		}
@@ -245,10 +248,15 @@ func (m *Objects) Category(of any) (int64, error) {
 		}
 		return 0, fmt.Errorf("the category %.60q is not among the %d; %v", x, len(m.index), remedy.NameClasses)
 	}
+	if of == nil {
+		return 0, errors.New("an object has no category")
+	}
 	return 0, fmt.Errorf("the category %v is neither a number nor a name", of)
 }
 
-// Make makes objects of the numbers of all boxes, and the other values, which may be missing but for the categories.
+var unsaid = math.NaN() // stands for an area or iscrowd that one object of several lacks
+
+// Make makes objects of the numbers of all boxes, and the other values, which may be missing but for the categories. NaN is a missing one.
 func (m *Objects) Make(boxes []float64, categories []any, areas, crowds []float64) ([]Object, error) {
 	n := len(categories)
 	if len(boxes) != 4*n || len(areas) != n && len(areas) > 0 || len(crowds) != n && len(crowds) > 0 {
@@ -263,10 +271,10 @@ func (m *Objects) Make(boxes []float64, categories []any, areas, crowds []float6
 		}
 		o.Box = boxOf(cmp.Or(m.Options.BoxFormat, dataset.BoxFormats[0]), boxes[4*i:])
 		o.Numbers[1] = float64(o.Box[2]-o.Box[0]) * float64(o.Box[3]-o.Box[1])
-		if len(areas) > 0 {
+		if len(areas) > 0 && !math.IsNaN(areas[i]) {
 			o.Numbers[1] = areas[i]
 		}
-		if len(crowds) > 0 && crowds[i] != 0 {
+		if len(crowds) > 0 && crowds[i] != 0 && !math.IsNaN(crowds[i]) {
 			o.Numbers[0] = 1
 		}
 		if !finite(o.Box) {
@@ -296,19 +304,19 @@ func CategoriesOf(raw json.RawMessage) (names []string) {
 	return names
 }
 
+// splitJSON returns the values of objects as lists. A value that one object of several lacks is null in JSON.
 func splitJSON(raw json.RawMessage) (boxes []float64, categories []any, areas, crowds []float64, err error) {
 	var list []map[string]json.RawMessage
 	var lists map[string]json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
 		lists = make(map[string]json.RawMessage)
 		for _, keys := range [][]string{BoxKeys, CategoryKeys, AreaKeys, CrowdKeys} {
-			var all []json.RawMessage
-			for _, one := range list {
-				if value := pick(one, keys); value != nil {
-					all = append(all, value)
-				}
+			all, some := make([]json.RawMessage, len(list)), false
+			for i, one := range list {
+				all[i] = pick(one, keys)
+				some = some || all[i] != nil
 			}
-			if len(all) > 0 {
+			if some {
 				lists[keys[0]], _ = json.Marshal(all)
 			}
 		}
@@ -316,25 +324,37 @@ func splitJSON(raw json.RawMessage) (boxes []float64, categories []any, areas, c
 		return nil, nil, nil, nil, fmt.Errorf("objects are %.60s, and an object of lists or a list of objects is expected", raw)
 	}
 	var four [][]float64
+	var area []*float64
+	var crowd []cocoFlag
 	for _, one := range []struct {
 		keys []string
 		to   any
-	}{{BoxKeys, &four}, {CategoryKeys, &categories}, {AreaKeys, &areas}, {CrowdKeys, &crowds}} {
-		value := pick(lists, one.keys)
-		if value == nil {
-			continue
-		}
-		if e := json.Unmarshal(value, one.to); e != nil && !slices.Equal(one.keys, CrowdKeys) {
-			err = errors.Join(err, fmt.Errorf("%s: %w", one.keys[0], e))
+		want string
+	}{{BoxKeys, &four, "boxes of 4 numbers"}, {CategoryKeys, &categories, "numbers or names"}, {AreaKeys, &area, "numbers"},
+		{CrowdKeys, &crowd, "0 and 1"}} {
+		if value := pick(lists, one.keys); value != nil && json.Unmarshal(value, one.to) != nil {
+			return nil, nil, nil, nil, fmt.Errorf("%s: %.60s, and a list of %s is expected", one.keys[0], value, one.want)
 		}
 	}
 	for _, box := range four {
 		if len(box) != 4 {
-			err = errors.Join(err, fmt.Errorf("a box of %d numbers", len(box)))
+			return nil, nil, nil, nil, fmt.Errorf("a box of %d numbers", len(box))
 		}
 		boxes = append(boxes, box...)
 	}
-	return boxes, categories, areas, crowds, err
+	for _, one := range area {
+		if one == nil {
+			one = &unsaid
+		}
+		areas = append(areas, *one)
+	}
+	for _, one := range crowd {
+		crowds = append(crowds, 0)
+		if one {
+			crowds[len(crowds)-1] = 1
+		}
+	}
+	return boxes, categories, areas, crowds, nil
 }
 
 // pick returns the value of the first of the keys that is there.

@@ -93,3 +93,23 @@ for name, kind, feature in (
     )
     (folder / name / "data").mkdir(parents=True)
     pq.write_table(table, folder / name / "data" / "train-00000-of-00001.parquet")
+
+# Values that one object of several lacks: the area of the first, or what an object needs.
+for name, row in (
+    (
+        "partly",
+        [
+            {"bbox": [1, 2, 3, 4], "category": 1},
+            {"bbox": [0, 0, 5, 5], "category": 0, "area": 20},
+        ],
+    ),
+    ("mixed", [{"bbox": [1, 2, 3, 4]}, {"category": 1}]),
+):
+    (folder / name).mkdir()
+    table = pa.table(
+        {
+            "image": pa.array([{"bytes": photo, "path": "a.jpg"}], IMAGE),
+            "objects": pa.array([row], structs),
+        }
+    )
+    pq.write_table(table, folder / name / "train-00000-of-00001.parquet")
