@@ -126,7 +126,11 @@ func TestXMLBesideImages(t *testing.T) {
 	same(t, "one-based, without crowd", got["train"], map[string]string{
 		"a.jpg": `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}`})
 	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is not among the 1`)
-	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3")} {
+	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3"),
+		"object 1 has no name": []byte(strings.Replace(string(xmlOf("dog 0 1 1 2 3", "cat 0 1 1 2 3")), "<name>cat</name>", "", 1)),
+		"object 0 has no name": []byte(strings.Replace(string(a), "dog", " ", 1)),
+		"expected element type <annotation> but have <annotations>": []byte(`<annotations><image name="a.jpg"><box label="dog"/></image></annotations>`), // CVAT's
+		"but have <html>": []byte("<html><body>404</body></html>")} {
 		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), dataset.Options{}, want)
 	}
 }

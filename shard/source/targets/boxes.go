@@ -27,7 +27,8 @@ import (
 //	  <object><name>dog</name><difficult>0</difficult><truncated>0</truncated>
 //	    <bndbox><xmin>48</xmin><ymin>240</ymin><xmax>195</xmax><ymax>371</ymax></bndbox></object></annotation>
 type xmlFile struct {
-	Size struct {
+	XMLName xml.Name `xml:"annotation"` // other programs' XML would be read as an image without objects
+	Size    struct {
 		Width  string `xml:"width"`
 		Height string `xml:"height"`
 	} `xml:"size"`
@@ -48,9 +49,15 @@ func parseXML(data []byte) (f xmlFile, err error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // names are checked to be UTF-8
 	if err = d.Decode(&f); err != nil {
-		err = fmt.Errorf("cannot be read as XML with boxes: %w", err)
+		return f, fmt.Errorf("cannot be read as XML with boxes, as PASCAL VOC has it: %w", err)
 	}
-	return f, err
+	for i := range f.Objects {
+		one := &f.Objects[i]
+		if one.Name = strings.TrimSpace(one.Name); one.Name == "" {
+			return f, fmt.Errorf("object %d has no name", i)
+		}
+	}
+	return f, nil
 }
 
 // A Beside finds the files that belong to images: below a folder, with an image's key but for the end of its name. Ends are tried in order.
@@ -112,7 +119,7 @@ func (v *Values) AddXML(files *transport.TreeFiles, classes, keys []string, o da
 				return transport.RefuseEntry(files.Root, name, "%v", err)
 			}
 			for _, one := range f.Objects {
-				names[strings.TrimSpace(one.Name)] = true
+				names[one.Name] = true
 			}
 		}
 		m.Scanned = true
@@ -145,7 +152,7 @@ func number(text string) float64 {
 // are counted from 1: a box then begins one pixel earlier.
 func (m *Objects) fromXML(f *xmlFile) (objects []Object, err error) {
 	for i, one := range f.Objects {
-		label, ok := m.index[strings.TrimSpace(one.Name)]
+		label, ok := m.index[one.Name]
 		if !ok {
 			return nil, fmt.Errorf("object %d has the class %.60q, which is not among the %d", i, one.Name, len(m.index))
 		}
