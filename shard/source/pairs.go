@@ -207,17 +207,47 @@ func openYOLO(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		if d != nil {
+			if err := c.checkYOLO(name, d); err != nil {
+				return nil, err
+			}
 			return eachSplit(c, d.Splits, func(c *candidate, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
 		}
 	}
 	return nil, nil
 }
 
-func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split, error) {
-	labels := images
+// yoloLabels is the folder of the labels of a folder of images.
+func yoloLabels(images string) string {
 	if at := strings.LastIndex(images+"/", "/images/"); at >= 0 {
-		labels = strings.TrimSuffix(images[:at]+"/labels/"+strings.TrimPrefix(images[at:], "/images"), "/")
+		images = strings.TrimSuffix(images[:at]+"/labels/"+strings.TrimPrefix(images[at:], "/images"), "/")
 	}
+	return filepath.Clean(images)
+}
+
+// checkYOLO refuses a dataset without any label, as when they lie in another folder. Images without objects need none.
+func (c *candidate) checkYOLO(file string, d *targets.YOLOData) error {
+	if c.opts.NoLabels || c.opts.Targets.Take == dataset.TakeNone {
+		return nil
+	}
+	folders := make(map[string]bool)
+	for _, images := range d.Splits {
+		keys, err := c.listImages(images)
+		if err != nil {
+			return err
+		}
+		labels := &transport.TreeFiles{FS: c.tree, Root: yoloLabels(images)}
+		folders[labels.Root] = true
+		for some := range slices.Chunk(keys, sniffedImagesMax) {
+			if endOf(labels, some, ".txt") != "" {
+				return nil
+			}
+		}
+	}
+	return transport.RefuseEntry(c.path, file, "no image has labels in a .txt of its name in %s: put them there, or correct the paths",
+		strings.Join(slices.Sorted(maps.Keys(folders)), " or ")).Or(remedy.NoLabels)
+}
+
+func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split, error) {
 	classes, err := c.classNames()
 	if err != nil {
 		return nil, err
@@ -226,7 +256,7 @@ func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split,
 		classes = d.Names
 	}
 	v := new(targets.Values)
-	v.AddYOLO(&transport.TreeFiles{FS: c.tree, Root: filepath.Clean(labels)}, classes, c.opts.Targets)
+	v.AddYOLO(&transport.TreeFiles{FS: c.tree, Root: yoloLabels(images)}, classes, c.opts.Targets)
 	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v), nil
 }
 

@@ -149,6 +149,7 @@ func TestXMLOfSplits(t *testing.T) {
 
 func TestYOLO(t *testing.T) {
 	photo := jpegOf(t, 60, 40)
+	text1 := []byte("0 0.5 0.5 0.5 0.25\n")
 	text := []byte("1 0.5 0.5 0.5 0.25\n0 0.1 0.1 0.4 0.1 0.4 0.5\n\n1 1 0.5 0.1 0.1\n")
 	want := map[string]string{
 		"a.jpg": `objects {"boxes":[[15,15,45,25],[6,4,24,20],[57,18,63,22]],"labels":[1,0,1]}`,
@@ -172,8 +173,27 @@ func TestYOLO(t *testing.T) {
 		namesObjects(t, splits[0], "cat dog")
 	}
 	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is not among the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
-		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box"} {
+		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box",
+		"0 .5 .5 .1 .1\n1 30 20 10 10": "line 2: 30 is not a fraction"} {
 		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), dataset.Options{}, want)
+	}
+	for text, want := range map[string]string{
+		"names: [a]\ntrain: images/t\nkpt_shape: [4, 2]": "has keypoints, which are not read",
+		"names: [a]\ntrain: [images/t, images/v]":        "train is a list of 2 folders",
+		"names: [a]\ntrain: images/v":                    "no image has labels in a .txt of its name in",
+	} {
+		refused(t, lay(t, map[string][]byte{"data.yaml": yaml(text), "images/t/a.jpg": photo, "labels/t/a.txt": text1, "images/v/b.jpg": photo, "labels/v/c.txt": text1}), dataset.Options{}, want)
+	}
+	root := lay(t, map[string][]byte{"images/t/a.jpg": photo, "labels/t/a.txt": text1})
+	for _, text := range []string{"names: [a]\ntrain: [images/t]", "names: [a]\npath: " + root + "\ntrain: images/t"} {
+		got, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml(text), "images/t/a.jpg": photo, "labels/t/a.txt": text1}), dataset.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got["train"], map[string]string{"a.jpg": `objects {"boxes":[[15,15,45,25]],"labels":[0]}`})
+	}
+	if _, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\npath: " + root + "\ntrain: images/t")}), dataset.Options{}); err != nil {
+		t.Error(err)
 	}
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\n\ttrain: images/t\n")}), dataset.Options{}, "cannot be read as YAML: yaml: line 2")
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), dataset.Options{}, "val: images/v is not a folder")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -190,6 +191,8 @@ func (v *Values) AddYOLO(files *transport.TreeFiles, classes []string, o dataset
 	})
 }
 
+const fractionMax = 2 // boxes may reach out of the image a bit; larger numbers are pixels
+
 // fromYOLO returns the objects of a file's lines, for an image of w × h pixels.
 func (m *Objects) fromYOLO(text string, w, h float64) (objects []Object, err error) {
 	n := 0
@@ -223,6 +226,10 @@ func (m *Objects) fromYOLO(text string, w, h float64) (objects []Object, err err
 		if !finite(o.Box) {
 			return nil, fmt.Errorf("line %d: the box %v", n, o.Box)
 		}
+		if far := slices.IndexFunc(rest, func(x float64) bool { return math.Abs(x) > fractionMax }); far >= 0 {
+			return nil, fmt.Errorf("line %d: %s is not a fraction of the image's width or height, as YOLO has it: divide pixels by these", n,
+				words[1+far])
+		}
 		objects = append(objects, o)
 	}
 	return objects, nil
@@ -249,14 +256,18 @@ func ReadYOLOData(t transport.Tree, file string) (*YOLOData, error) {
 	}
 	d := &YOLOData{Names: names, Splits: make(map[string]string)}
 	own := filepath.Dir(file)
+	root := values["path"]
+	if !filepath.IsAbs(root) {
+		root = filepath.Join(own, root)
+	}
 	for _, split := range []string{"train", "val", "test"} {
 		given := values[split]
 		if given == "" {
 			continue
 		}
 		given = filepath.FromSlash(given)
-		tried := []string{filepath.Join(own, values["path"], given), filepath.Join(own, given),
-			filepath.Join(own, strings.TrimLeft(given, "."+string(filepath.Separator)))} // Roboflow writes ../train/images
+		tried := slices.Compact([]string{filepath.Join(root, given), filepath.Join(own, given),
+			filepath.Join(own, strings.TrimLeft(given, "."+string(filepath.Separator)))}) // Roboflow writes ../train/images
 		if filepath.IsAbs(given) {
 			tried = []string{given}
 		}
@@ -285,10 +296,20 @@ func parseYAML(text string) (values map[string]string, names []string, err error
 		return nil, nil, fmt.Errorf("cannot be read as YAML: %w", err)
 	}
 	values = make(map[string]string)
+	byNumber, list := make(map[int]string), top["names"]
 	for key, node := range top {
 		values[key] = node.Value
+		switch {
+		case len(list.Content) == 0 || node.Kind != yaml.SequenceNode:
+		case key == "kpt_shape":
+			return nil, nil, errors.New("has keypoints, which are not read: remove kpt_shape if the labels are boxes or polygons")
+		case key != "names" && len(node.Content) == 1:
+			values[key] = node.Content[0].Value
+		case key == "train" || key == "val":
+			return nil, nil, fmt.Errorf("%s is a list of %d folders, and one is read: put their images and labels into one", key,
+				len(node.Content))
+		}
 	}
-	byNumber, list := make(map[int]string), top["names"]
 	for i, node := range list.Content {
 		if list.Kind == yaml.SequenceNode {
 			byNumber[i] = node.Value
