@@ -71,16 +71,71 @@ func openPairs(c *candidate) ([]*dataset.Split, error) {
 	if err != nil || len(others) > 0 && c.opts.NoLabels { // the images of the others are wanted too
 		return nil, err
 	}
+	bare := make(map[*dataset.Split]bool) // splits without targets
 	splits, err := eachSplit(c, parts, func(c *candidate, folder string) (*dataset.Split, error) {
-		return c.newPairs(images, folder, beside)
+		s, err := c.newPairs(images, folder, beside)
+		if errors.Is(err, errNoPairs) {
+			root := filepath.Join(c.path, images, folder)
+			s, err = c.newTargets("images", c.tree, root, new(labelrule.Listed), new(targets.Values)), nil
+			bare[s] = true
+		}
+		return s, err
 	})
-	if errors.Is(err, errNoPairs) {
-		return nil, nil
+	if err == nil && len(bare) == len(splits) {
+		return nil, c.noPairs(images, beside)
 	}
-	if err == nil && len(splits) > 0 {
+	if err == nil {
+		splits, err = c.withoutBare(splits, bare)
+	}
+	if err == nil {
 		splits[0].NoteLeftOut(others, "folder of images beside those of the splits is", "folders of images beside those of the splits are")
 	}
 	return splits, err
+}
+
+// withoutBare leaves out test images without targets, and refuses other splits without.
+func (c *candidate) withoutBare(splits []*dataset.Split, bare map[*dataset.Split]bool) ([]*dataset.Split, error) {
+	if c.opts.NoLabels || c.opts.Targets.Take == dataset.TakeNone {
+		return splits, nil
+	}
+	var kept []*dataset.Split
+	left := false
+	for _, s := range splits {
+		switch {
+		case !bare[s], s.Name == "test" && c.opts.Test:
+			kept = append(kept, s)
+		case s.Name == "test":
+			left = true
+		default:
+			return nil, transport.Refuse(s.Path, "its images have no masks or boxes, and those of another split have: complete them").Or(
+				remedy.OneSplit)
+		}
+	}
+	if left {
+		kept[0].Note("the test images have no masks or boxes and are left out; %v", remedy.Unlabelled)
+	}
+	return kept, nil
+}
+
+// noPairs refuses a folder of images beside one of targets that are called otherwise; nil if this is neither.
+func (c *candidate) noPairs(images string, beside []string) error {
+	keys, err := c.listImages(filepath.Join(c.path, images))
+	if err != nil || len(keys) == 0 || beside[0] == "" {
+		return err
+	}
+	masks, err := c.listImages(filepath.Join(c.path, beside[0]))
+	if err != nil || c.opts.NoLabels && len(masks) == 0 {
+		return err
+	}
+	way := remedy.Folder.With("DIR", filepath.Join(c.path, images))
+	if c.opts.NoLabels || slices.ContainsFunc(keys, func(key string) bool {
+		return path.Dir(key) == "." || yearlessSplit(path.Dir(key)) != ""
+	}) {
+		way.Flags = remedy.NoLabels.Flags
+	}
+	stem := strings.TrimSuffix(path.Base(keys[0]), path.Ext(keys[0]))
+	return transport.Refuse(c.path, "%s/ has no file for %s in %s/: a mask is called %s.png, boxes are in %s.xml or %s.txt", beside[0],
+		keys[0], images, stem, stem, stem).Or(way, remedy.ForceClasses)
 }
 
 // hasImageBeside says that a file with an extension has an image of the same name.

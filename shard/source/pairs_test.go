@@ -65,6 +65,37 @@ func TestMasks(t *testing.T) {
 	}
 }
 
+// Test images need no targets, images of other splits do. Masks that are called otherwise are no classes, and no images without labels.
+func TestPairsWithoutTargets(t *testing.T) {
+	m := maskOf(t, 3, 2)
+	root := pairTree(t, map[string][]byte{"masks/train/a.png": m, "masks/val/a.png": m}, "images/train/a.jpg", "images/val/a.jpg", "images/test/a.jpg")
+	for o, want := range map[*dataset.Options][]string{{}: {"train", "val"}, {Test: true}: {"test", "train", "val"}, {NoLabels: true}: {"test", "train", "val"}} {
+		got, splits, err := targetsOf(t, root, *o)
+		if err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
+			t.Fatal(got, err)
+		}
+		if notes := strings.Join(splits[0].Notes(), "\n"); strings.Contains(notes, "the test images have no masks or boxes and are left out") != (len(want) == 2) {
+			t.Error(notes)
+		}
+		if fields := splits[len(splits)-1].Fields(); o.Test && len(fields) > 0 {
+			t.Error(fields)
+		}
+	}
+	refused(t, pairTree(t, map[string][]byte{"masks/train/a.png": m}, "images/train/a.jpg", "images/val/a.jpg"), dataset.Options{},
+		"val: its images have no masks or boxes, and those of another split have")
+	for _, mask := range []string{"masks/a_mask.gif", "masks/a_seg.png", "masks/a.jpg"} {
+		for _, o := range []dataset.Options{{}, {NoLabels: true}} {
+			refused(t, pairTree(t, map[string][]byte{mask: m}, "images/a.jpg"), o, "masks/ has no file for a.jpg in images/")
+		}
+	}
+	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"labels/a.json": []byte("{}")}, "images/a.jpg"), dataset.Options{NoLabels: true})
+	if err != nil || len(got["train"]) != 1 {
+		t.Error(got, err)
+	}
+	refused(t, pairTree(t, map[string][]byte{"train_masks/a.png": m}, "train_images/a.jpg"), dataset.Options{},
+		"has folders that are not called as classes are (train_images)")
+}
+
 func TestMaskKinds(t *testing.T) {
 	gray := image.NewGray(image.Rect(0, 0, 3, 2))
 	copy(gray.Pix, []byte{0, 1, 150, 255, 7, 8})

@@ -237,9 +237,16 @@ func (c *classRule) labelsOf(classes []string) dataset.Labels {
 // notClasses are names of folders that hold classes or splits, and not images of one class.
 var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
 
-// NamedNoClass says that a folder has the name of a split or of a folder of images.
+// NamedNoClass says that a folder has the name of a split or of a folder of images, or one made of both, as train_images.
 func NamedNoClass(name string) bool {
-	return transport.FolderSplit(name) != "" || slices.Contains(notClasses, strings.ToLower(name))
+	if name = strings.ToLower(name); transport.FolderSplit(name) != "" || slices.Contains(notClasses, name) {
+		return true
+	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' })
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(notClasses, word) }) &&
+		!slices.ContainsFunc(words, func(word string) bool {
+			return transport.FolderSplit(word) == "" && !slices.Contains(notClasses, word)
+		})
 }
 
 // check refuses classes that look like a mistake.
