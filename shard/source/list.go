@@ -71,7 +71,10 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations),
 			Root: filepath.Join(c.path, "images")})
 	}
-	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
+	if c.form == aFolder && !slices.ContainsFunc(labelrule.MetadataFiles, func(name string) bool { return !slices.Contains(c.files, name) }) {
+		return nil, transport.Refuse(c.path, "holds %s, and one of them is wanted: move the others", strings.Join(labelrule.MetadataFiles, " and "))
+	}
+	for _, name := range labelrule.MetadataFiles {
 		if c.form == someFiles || !slices.Contains(c.files, name) {
 			continue
 		}
@@ -124,6 +127,7 @@ type listFile struct {
 	fields     []dataset.Field
 	row        []byte                     // the fields of one row
 	encoded    []byte                     // those of all
+	splits     map[string]map[string]bool // the splits in other columns than "split"; nil where a cell is of none
 	objects    map[string]json.RawMessage // the objects of JSON lines, by image; the options may leave them out
 }
 
@@ -136,8 +140,9 @@ type listLayout struct {
 
 // openListFile reads a list, and makes a split of it, or one for each value of its column "split".
 func (c *candidate) openListFile(p listLocation) (splits []*dataset.Split, err error) {
-	l := &listFile{listLocation: p, opts: c.opts, fields: slices.Clone(c.opts.Fields), objects: make(map[string]json.RawMessage)}
-	for _, step := range []func() error{l.read, l.checkPaths, l.resolve} {
+	l := &listFile{listLocation: p, opts: c.opts, fields: slices.Clone(c.opts.Fields),
+		splits: make(map[string]map[string]bool), objects: make(map[string]json.RawMessage)}
+	for _, step := range []func() error{l.read, l.checkPaths, l.checkSplits, l.resolve} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -174,6 +179,35 @@ func (c *candidate) openListFile(p listLocation) (splits []*dataset.Split, err e
 		return nil, transport.Refuse(l.File, "no row is of the split %q by the column %q", c.opts.Split, listSplitColumn)
 	}
 	return splits, nil
+}
+
+// noteSplit notes a cell of a column that the list does not use, which may tell splits apart.
+func (l *listFile) noteSplit(column, cell string) {
+	seen, ok := l.splits[column]
+	split := transport.FolderSplit(strings.TrimSpace(cell))
+	switch {
+	case ok && seen == nil:
+	case split == "":
+		l.splits[column] = nil
+	case !ok:
+		l.splits[column] = map[string]bool{split: true}
+	default:
+		seen[split] = true
+	}
+}
+
+// checkSplits refuses to join the splits that a column under another name tells apart.
+func (l *listFile) checkSplits() error {
+	if l.opts.ForceClasses || slices.ContainsFunc(l.rows, func(r listRow) bool { return r.split != 0 }) {
+		return nil
+	}
+	for _, column := range slices.Sorted(maps.Keys(l.splits)) {
+		if splits := slices.Sorted(maps.Keys(l.splits[column])); len(splits) > 1 {
+			return transport.Refuse(l.File, "the column %q tells splits apart (%s), and this would join them: call it %s", column,
+				strings.Join(splits, ", "), listSplitColumn).Or(remedy.ForceClasses)
+		}
+	}
+	return nil
 }
 
 // resolve turns the texts in the rows into labels, once all are read.

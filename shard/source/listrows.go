@@ -53,8 +53,15 @@ func (l *listFile) read() error {
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", l.File, err)
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
+	switch head := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(head, []byte("{")):
 		return l.readJSON(buf)
+	case bytes.HasPrefix(head, []byte("[")) && strings.HasSuffix(strings.ToLower(strings.TrimSuffix(l.File, "l")), "json"):
+		no := transport.Refuse(l.File, "begins with a list of JSON, and an object in each line is wanted")
+		if jsonForms[0].begins.Match(head) {
+			no.Or(remedy.JSONObjects.Of(l.File, strings.TrimSuffix(l.File, filepath.Ext(l.File))+"-list"))
+		}
+		return no
 	}
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
 	return l.readTable(buf, line)
@@ -116,6 +123,7 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 type listColumns struct {
 	path, label, split int
 	fields             []int
+	others             map[int]string // those that the list does not use, with their names
 }
 
 var errNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported) // a list lacks the paths or the labels
@@ -125,7 +133,7 @@ func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	c := &listColumns{path: -1, label: -1, split: slices.Index(names, listSplitColumn)}
+	c := &listColumns{path: -1, label: -1, split: slices.Index(names, listSplitColumn), others: make(map[int]string)}
 	if asked := l.opts.Path; asked != "" {
 		c.path = findColumn(names, asked)
 	} else {
@@ -154,6 +162,14 @@ func (l *listFile) findColumns(names []string) (*listColumns, error) {
 		}
 		c.fields = append(c.fields, column)
 	}
+	for i, name := range names {
+		switch used := i == c.path || i == c.label || i == c.split; {
+		case !used:
+			c.others[i] = name
+		case slices.Contains(names[i+1:], name):
+			return c, transport.Refuse(l.File, "has several columns called %q: give each a name of its own", name)
+		}
+	}
 	return c, nil
 }
 
@@ -171,6 +187,9 @@ func (l *listFile) addCells(cells []string, c *listColumns, line int) (err error
 		if l.row, err = l.fields[i].AppendText(l.row, cells[column]); err != nil {
 			return l.errorf(line, "%v", err)
 		}
+	}
+	for column, name := range c.others {
+		l.noteSplit(name, cells[column])
 	}
 	cell := func(column int) string {
 		if column < 0 {
@@ -201,10 +220,12 @@ func (l *listFile) readJSON(r io.Reader) error {
 	return lines.Err()
 }
 
+var errNull = errors.New("it is null")
+
 func (l *listFile) addObject(text []byte, line int) error {
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil {
-		return l.errorf(line, "not a JSON object: %v", err)
+	if err := json.Unmarshal(text, &object); err != nil || object == nil {
+		return l.errorf(line, "not a JSON object: %v", cmp.Or(err, errNull))
 	}
 	if l.opts.Path != "" {
 		object[listPathColumn], _ = dataset.JSONAt(text, l.opts.Path)
@@ -212,6 +233,11 @@ func (l *listFile) addObject(text []byte, line int) error {
 		object[listPathColumn] = object[hubPathColumn]
 	}
 	label := cmp.Or(strings.TrimPrefix(l.opts.Label, dataset.JSONPrefix), listLabelColumn)
+	for key, raw := range object {
+		if key != label && key != listSplitColumn && len(raw) > 0 && raw[0] == '"' {
+			l.noteSplit(key, strings.Trim(string(raw), `"`))
+		}
+	}
 	if l.opts.NoLabels {
 		label = ""
 	}

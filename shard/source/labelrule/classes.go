@@ -1,11 +1,14 @@
 package labelrule
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +54,7 @@ type classRule struct {
 	depths               [2]int          // the fewest and the most folders above an image; 0: there is none
 	inner                string          // the name of the innermost folder of all images; "/": there are several
 	above                []string        // images above all classes
+	metadata             string          // a list in a tar that has other labels, if there is one
 	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
 
@@ -90,6 +94,9 @@ func (c *classRule) Take(f *transport.Item) (bool, error) {
 	switch {
 	case !below:
 		c.beside = append(c.beside, f.Key)
+		if f.Data != nil && slices.Contains(MetadataFiles, path.Base(f.Key)) && listsLabels(f.Data) {
+			c.metadata = f.Key
+		}
 		if c.level > 1 && transport.ImageExtension(f.Key) {
 			c.above = append(c.above, f.Key)
 		}
@@ -106,6 +113,17 @@ func (c *classRule) Take(f *transport.Item) (bool, error) {
 	c.add(f, class, rest)
 	f.Label = c.counts[class].label
 	return true, nil
+}
+
+// MetadataFiles are the lists of Hugging Face's imagefolder, which name the images of a folder and below.
+var MetadataFiles = []string{"metadata.csv", "metadata.jsonl"}
+
+var labelName = regexp.MustCompile(`(^|[,;\t"])label([,;\t"]|$)`)
+
+// listsLabels says that a list's first line has labels, as a column or as a key.
+func listsLabels(r io.Reader) bool {
+	lines := bufio.NewScanner(r)
+	return lines.Scan() && labelName.Match(lines.Bytes())
 }
 
 // takeFolder records a class folder, or a folder above the classes.
@@ -205,6 +223,9 @@ func (c *classRule) add(f *transport.Item, class, rest string) {
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
 	switch {
+	case c.metadata != "" && !s.Options.ForceClasses:
+		return dataset.Labels{}, transport.RefuseEntry(s.Path, c.metadata, "has labels of the images beside it, and is not read from a tar").Or(
+			transport.Unpack(s.Path)...).Or(remedy.ForceClasses)
 	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
 			"class than they have: sort them anew, or give the folder or tar of all of them, as the program knows their classes",
