@@ -37,6 +37,7 @@ type builder struct {
 	writer  *shard.SetWriter
 	rejects *rejectList
 	set     *packed
+	dropped int // samples that the options leave out for their targets
 }
 
 func newBuilder(split, path string, fields shard.Fields, in input, o Options) *builder {
@@ -258,7 +259,9 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 }
 
 func (b *builder) write(im *inFlight) error {
-	if !im.dropped {
+	if im.dropped {
+		b.dropped++
+	} else {
 		add := b.set.add
 		if im.reason != "" {
 			add = b.rejects.add
@@ -286,6 +289,9 @@ func (b *builder) check() error {
 	if r.count > 0 {
 		most := r.reasons.List()[0]
 		msg += fmt.Sprintf(": %s read, such as %s: %s", bytesize.Counted(r.count, "file was", "files were"), most.Example, most.Reason)
+	}
+	if b.dropped > 0 {
+		msg += fmt.Sprintf(" with objects, and --drop-empty leaves out the others (%d)", b.dropped)
 	}
 	return errors.New(msg)
 }

@@ -274,6 +274,9 @@ func (c *candidate) unknown() error {
 		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
 			return no.Or(remedy.CaffeList.Of(c.path, strings.TrimSuffix(c.path, filepath.Ext(c.path))))
 		}
+		if slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(c.path)) {
+			return no.Or(remedy.Folder.With("DIR", filepath.Dir(c.path))) // YOLO's programs take the file
+		}
 		return no
 	case len(c.sets) > 0:
 		msg = "the folder holds only shard sets (" + strings.Join(c.sets, ", ") + ")"

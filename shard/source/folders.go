@@ -102,8 +102,12 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return transport.NamedSplit(name) == "" }) {
-			return nil, transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: "+
-				"unpack them and sort the images into a folder for each class")
+			no := transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: build each by itself, "+
+				"val with the labels of train's set")
+			for _, name := range names[:min(len(names), 3)] {
+				no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
+			}
+			return nil, no
 		}
 	} else if m, err := c.first(); err != nil || !transport.NamedTar(m.name) {
 		return nil, err

@@ -82,6 +82,11 @@ func TestTargets(t *testing.T) {
 	testenv.Contains(t, succeed(t, "build", src, "-o", set, "--targets", "both", "--drop-empty"),
 		"objects objects of 2 classes", "1 image has no objects, and is left out: empty.png",
 		"the mask has 20×40 pixels, and the image 40×20", "2 boxes reach out of their images: a.png")
+	write("../bare/images/a.png", pngOf(t, image.NewRGBA(size)))
+	write("../bare/labels/a.txt", nil)
+	if _, diag, _ := imgshard(t, "build", filepath.Join(dir, "bare"), "--drop-empty"); !strings.Contains(diag, "has no image with objects, and --drop-empty leaves out the others (1)") {
+		t.Error(diag)
+	}
 	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 2 {
 		t.Fatal(m, err)
 	}

@@ -206,9 +206,12 @@ func (r *listedRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 				break
 			}
 		}
-		return dataset.Labels{}, transport.Refuse(r.Path, "names %s, of which %s not in %s (%s is the first): complete the images",
-			bytesize.Counted(len(r.Listed.Labels), "image", "images"), bytesize.Counted(missing, "is", "are"),
-			s.Path, first).Or(remedy.Images)
+		no := transport.Refuse(r.Path, "names %s, of which %s not in %s (%s is the first): complete the images",
+			bytesize.Counted(len(r.Listed.Labels), "image", "images"), bytesize.Counted(missing, "is", "are"), s.Path, first)
+		if slices.ContainsFunc(s.Kind.Takes, func(flag string) bool { return strings.HasPrefix(remedy.Images.Flags, flag) }) {
+			no.Or(remedy.Images)
+		}
+		return dataset.Labels{}, no
 	}
 	return dataset.Labels{Classes: r.Classes, Numbered: len(r.Classes) == 0}, nil
 }

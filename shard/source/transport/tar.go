@@ -338,7 +338,11 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 		}
 		name, err := EntryPath(h.Name)
 		if err != nil {
-			return nil, r.Errorf(h.Name, "refused: %v", err)
+			no := r.Errorf(h.Name, "refused: %v", err)
+			if r.inner == "" && strings.HasPrefix(h.Name, "/") {
+				no.Or(Unpack(r.Path)...) // tar makes the names relative
+			}
+			return nil, no
 		}
 		if strip != "" {
 			rest, ok := strings.CutPrefix(name+"/", strip)
