@@ -449,6 +449,8 @@ func (m *Manifest) checkJoin(s *Set) error {
 	switch {
 	case !p.Encoding.Equal(m.Encoding):
 		return fmt.Errorf("its images are stored as %s, the others as %s: imgshard repack makes them alike", p.Encoding, m.Encoding)
+	case !p.Fields.Equal(m.Fields) && fmt.Sprint(p.Fields) == fmt.Sprint(m.Fields):
+		return fmt.Errorf("its objects or masks have other classes or columns than the others' (%v)", m.Fields)
 	case !p.Fields.Equal(m.Fields):
 		return fmt.Errorf("its fields are %v, the others' %v", p.Fields, m.Fields)
 	case len(s.Missing()) > 0:

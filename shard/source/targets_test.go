@@ -470,3 +470,47 @@ func TestStreamedTargets(t *testing.T) {
 	testenv.Equal(t, got["train"]["x/00000"], `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 0`, "no objects")
 	testenv.Equal(t, got["train"]["x/00001"], `objects {"area":[2],"boxes":[[1,0,2,2]],"iscrowd":[0],"labels":[0]} | image_id 1`, "one object")
 }
+
+// A change of boxes makes another dataset, for an index and for parts, also where it changes neither the size of a file nor its date.
+func TestDigestOfTargets(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	line := `{"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "category": [1]}}`
+	for name, tc := range map[string]struct{ file, text, old, new string }{
+		"COCO":       {"_annotations.coco.json", string(cocoFile(cocoBoxes)), `"category_id": 90`, `"category_id":  1`},
+		"COCO's ids": {"_annotations.coco.json", string(cocoFile("")), `"id": 7`, `"id": 8`},
+		"lines":      {"metadata.jsonl", line, "[1]", "[0]"},
+		"XML":        {"a.xml", string(xmlOf("cat 0 1 2 3 4")), "<ymax>4", "<ymax>5"},
+		"YOLO":       {"labels/a.txt", "0 .5 .5 .1 .1", "0 ", "1 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			images := map[string][]byte{"a.jpg": photo, "b.jpg": photo}
+			if folder, _, is := strings.Cut(tc.file, "/"); is {
+				images = map[string][]byte{strings.Replace(folder, "labels", "images", 1) + "/a.jpg": photo}
+			}
+			images[tc.file] = []byte(tc.text)
+			root := lay(t, images)
+			digest := func(dates bool) string {
+				s := testenv.Must(Open(root, dataset.Options{}))(t)[0]
+				d := dataset.Digest{Dates: dates}
+				testenv.OK(t, s.Walk(t.Context(), func(it transport.Item) error { return d.Add(s, &it) }))
+				return d.Sum(s)
+			}
+			file := filepath.Join(root, tc.file)
+			info := testenv.Must(os.Stat(file))(t)
+			dated, undated := digest(true), digest(false)
+			changed := strings.Replace(tc.text, tc.old, tc.new, 1)
+			if changed == tc.text || len(changed) != len(tc.text) {
+				t.Fatal(changed)
+			}
+			sourcetest.Write(t, file, []byte(changed))
+			if digest(true) == dated || digest(false) == undated {
+				t.Error("the digest is the same")
+			}
+			sourcetest.Write(t, file, []byte(tc.text))
+			testenv.OK(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
+			if digest(true) != dated || digest(false) != undated {
+				t.Error("the digest of the same dataset is another")
+			}
+		})
+	}
+}

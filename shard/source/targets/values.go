@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,12 +56,30 @@ func (v *Values) addObjects(m *Objects, files *Beside, missing [2]string, parse 
 }
 
 func (v *Values) Pin(dst []byte, key string, dates bool) (_ []byte, err error) {
+	inFiles := false
 	for _, files := range v.Files {
-		if dst, err = files.pin(dst, key, dates); err != nil {
+		if files == v.MaskOf || dates {
+			dst, err = files.pin(dst, key, dates)
+		} else { // a class may change and the size stay
+			var text []byte
+			if _, text, err = files.read(key); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			dst = append(append(dst, text...), 0)
+		}
+		if err != nil {
 			return dst, err
 		}
+		inFiles = inFiles || files != v.MaskOf
 	}
-	return dst, nil
+	if v.Objects == nil || inFiles {
+		return dst, nil
+	}
+	objects, err := v.Read(key, 0, 0)
+	if err != nil {
+		return dst, err
+	}
+	return binary.Append(binary.LittleEndian.AppendUint64(dst, uint64(v.IDs[key])), binary.LittleEndian, objects)
 }
 
 func (v *Values) Fields() (fields shard.Fields) {
