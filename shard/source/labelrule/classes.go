@@ -360,11 +360,12 @@ func (c *classRule) levels(s *dataset.Split) []remedy.Remedy {
 	case level > 0 && level != c.level:
 		return []remedy.Remedy{remedy.ClassesFrom.With("LEVEL", strconv.Itoa(level))}
 	case s.InFolders() && !storage.IsRemote(s.Path):
-		return []remedy.Remedy{remedy.FolderList.With("DIR", s.Path)}
+		return []remedy.Remedy{remedy.FolderList.With("DIR", s.Path).With("OUT", remedy.Beside(s.Path))}
 	}
 	unpacked := transport.Unpack(s.Path)
 	for i, r := range unpacked {
-		unpacked[i] = remedy.FolderList.With("DIR", transport.Stem(transport.Archive(s.Path))+"-unpacked")
+		folder := remedy.Beside(transport.Stem(transport.Archive(s.Path))) + "-unpacked"
+		unpacked[i] = remedy.FolderList.With("DIR", folder).With("OUT", folder)
 		unpacked[i].Shell = r.Shell + " && " + unpacked[i].Shell
 	}
 	return unpacked

@@ -4,8 +4,11 @@ package remedy
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -59,9 +62,9 @@ var (
 	Zstd       = Remedy{To: "decompress it on the way", Shell: "zstd -dc FILE | imgshard build - -o DIR-shards"}
 	Bzip2      = Remedy{To: "decompress bzip2 on the way", Shell: "bzip2 -dc FILE | imgshard build - -o DIR-shards"}
 	XZ         = Remedy{To: "decompress xz on the way", Shell: "xz -dc FILE | imgshard build - -o DIR-shards"}
-	FolderList = Remedy{To: "make a class of each folder that holds images, by a list", Flags: "--images DIR", Source: "DIR.tsv",
+	FolderList = Remedy{To: "make a class of each folder that holds images, by a list", Flags: "--images DIR", Source: "OUT.tsv",
 		Shell: `(cd DIR && printf 'path\tlabel\n' && find -L * -mindepth 1 -type f -not -path '*/.*' ` +
-			`-iregex '.*\.\(jpe?g\|png\|gif\|webp\|bmp\)' | sed -E 's|(.*)/[^/]*|&\t\1|') > DIR.tsv`}
+			`-iregex '.*\.\(jpe?g\|png\|gif\|webp\|bmp\)' | sed -E 's|(.*)/[^/]*|&\t\1|') > OUT.tsv`}
 	MXNetList = Remedy{To: "make a list with a header of it", Shell: `(printf 'id\tlabel\tpath\n'; cat FILE) > DIR.tsv`,
 		Source: "DIR.tsv"}
 	CaffeList = Remedy{To: "make a list of lines such as a.jpg 3", Shell: "(echo path,label; tr ' ' , < FILE) > DIR.csv",
@@ -99,8 +102,31 @@ func (r Remedy) With(word, value string) Remedy {
 	return r
 }
 
-// Of fills in a file or folder for FILE, and for DIR its path without extensions, beside which a remedy writes.
-func (r Remedy) Of(file, stem string) Remedy { return r.With("FILE", file).With("DIR", stem) }
+// Of fills in a file or folder for FILE, and for DIR its path without extensions, beside which a remedy writes. The paths in a list begin
+// in its folder.
+func (r Remedy) Of(file, stem string) Remedy {
+	out := Beside(stem)
+	if out != stem && isList.MatchString(r.Source) && !strings.Contains(r.Flags, "--images") {
+		r.Flags = strings.TrimSpace(r.Flags + " --images " + termsafe.Shell(filepath.Dir(file)))
+	}
+	return r.With("FILE", file).With("DIR", out)
+}
+
+var isList = regexp.MustCompile(`\.(csv|tsv|jsonl)$`)
+
+// Beside is the path of something new beside a dataset: in the working folder if the dataset's cannot be written.
+func Beside(path string) string {
+	if path = strings.TrimSuffix(path, "/"); storage.IsRemote(path) || !writable(filepath.Dir(path)) {
+		return filepath.Base(path)
+	}
+	return path
+}
+
+// writable is replaced in tests, which may run as root.
+var writable = func(folder string) bool {
+	err := syscall.Access(folder, 2) // W_OK
+	return !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EACCES)
+}
 
 // String is for notes, and for errors of a command that has the flags.
 func (r Remedy) String() string { return "to " + r.To + ", add " + r.Flags + " to imgshard's command" }
@@ -135,12 +161,8 @@ func (r Remedy) command(inPlace string) string {
 	case r.Shell != "":
 		return r.Shell + " && imgshard build " + r.Source + flags
 	case inPlace != "":
-		source, out := termsafe.Shell(inPlace), inPlace
-		if storage.IsRemote(inPlace) {
-			out = filepath.Base(inPlace)
-		}
-		return "imgshard index " + cmp.Or(r.Source, source) + " -o " + termsafe.Shell(strings.TrimSuffix(out, "/")+"-index") + flags
-	case r.Source != "" && storage.IsRemote(strings.Trim(r.Source, "'")):
+		return "imgshard index " + cmp.Or(r.Source, termsafe.Shell(inPlace)) + " -o " + termsafe.Shell(Beside(inPlace)+"-index") + flags
+	case r.Source != "" && Beside(strings.Trim(r.Source, "'")) != strings.Trim(r.Source, "'"):
 		return "imgshard build " + r.Source + " -o " + termsafe.Shell(filepath.Base(strings.Trim(r.Source, "'"))+"-shards") + flags
 	case r.Source != "":
 		return "imgshard build " + r.Source + flags

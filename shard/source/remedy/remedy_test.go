@@ -56,3 +56,26 @@ func TestText(t *testing.T) {
 		testenv.Equal(t, Text(tc.remedies, tc.inPlace), tc.want, "remedies")
 	}
 }
+
+// Beside a dataset that cannot be written to, remedies write into the working folder.
+func TestReadOnly(t *testing.T) {
+	before := writable
+	writable = func(folder string) bool { return folder != "/ro" }
+	t.Cleanup(func() { writable = before })
+	for _, tc := range []struct {
+		remedy  Remedy
+		inPlace string
+		want    string
+	}{
+		{NoLabels, "/ro/it's", `imgshard index '/ro/it'\''s' -o 'it'\''s-index' --no-labels`},
+		{Folder.With("DIR", "/ro/x"), "", "imgshard build /ro/x -o x-shards"},
+		{Untar.Of("/ro/x.tar", "/ro/x"), "", "mkdir x-unpacked && tar xf /ro/x.tar -C x-unpacked && imgshard build x-unpacked"},
+		{Header.Of("/ro/l.csv", "/ro/l"), "", "(echo path,label; cat /ro/l.csv) > l-list.csv && imgshard build l-list.csv --images /ro"},
+		{COCOLabels.Of("/ro/l.json", "/ro/l"), "", "/ro/l.json > l.jsonl && imgshard build l.jsonl --images FOLDER"},
+		{Header.Of("/rw/l.csv", "/rw/l"), "", "(echo path,label; cat /rw/l.csv) > /rw/l-list.csv && imgshard build /rw/l-list.csv"},
+	} {
+		if got := Text([]Remedy{tc.remedy}, tc.inPlace); !strings.Contains(got+"\n", tc.want+"\n") {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}
