@@ -85,6 +85,33 @@ func TestPathThatIsTaken(t *testing.T) {
 	full := t.TempDir()
 	testenv.OK(t, os.WriteFile(filepath.Join(full, "thesis.tex"), nil, 0o666))
 	testenv.Fails(NewSetWriter(full, options))(t, "holds files")
+	for _, path := range []string{"thesis.tex", "thesis.tex/set"} {
+		testenv.Fails(NewSetWriter(filepath.Join(full, path), options))(t, "is a file: choose another path")
+	}
+}
+
+// TestOutputIsALink writes to the folder that a link leads to, whether it is empty or has a set.
+func TestOutputIsALink(t *testing.T) {
+	parent := t.TempDir()
+	link, to := filepath.Join(parent, "link"), filepath.Join(parent, "elsewhere", "set")
+	testenv.OK(t, os.Symlink(to, link))
+	testenv.Fails(NewSetWriter(link, testOptions(1)))(t, "a link that leads to no folder: make the folder")
+	testenv.OK(t, os.MkdirAll(to, 0o777))
+	for n := 1; n < 3; n++ {
+		options := testOptions(1)
+		options.Replace = n > 1
+		w := testenv.Must(NewSetWriter(link, options))(t)
+		for _, s := range makeSamples(n) {
+			testenv.OK(t, w.Append(s))
+		}
+		testenv.Must(w.Commit())(t)
+		if s := openSet(t, link); s.Len() != n {
+			t.Errorf("%d samples, want %d", s.Len(), n)
+		}
+	}
+	if got := names(t, filepath.Dir(to)); !slices.Equal(got, []string{"set"}) {
+		t.Errorf("left: %v", got)
+	}
 }
 
 func TestRefusedSamples(t *testing.T) {

@@ -43,6 +43,11 @@ func newStage(dir string, replace bool) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
+	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 { // no folder can be renamed to it
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return nil, fmt.Errorf("shard: a link that leads to no folder: make the folder, or choose another path: %w", err)
+		}
+	}
 	if err := checkOutput(dir, replace); err != nil {
 		return nil, err
 	}
@@ -101,6 +106,8 @@ func checkOutput(dir string, replace bool) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(names) == 0:
 		return nil
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("shard: %s: it, or what it lies in, is a file: choose another path", dir)
 	case err != nil:
 		return fmt.Errorf("shard: %w", err)
 	}
