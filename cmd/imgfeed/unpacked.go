@@ -68,6 +68,9 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 		defer x.alive("indexing the images", dataset)()
 	}
 	index, err := x.make(ctx, dataset, folder)
+	if written, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(written.Path, cache) {
+		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %v; set XDG_CACHE_HOME to a folder that has room", dataset, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, err)
 	}

@@ -247,6 +247,18 @@ func TestUnpackedNotUTF8(t *testing.T) {
 	}
 }
 
+// TestUnpackedCacheFull names the variable that moves the indexes, as a loader has no path for them.
+func TestUnpackedCacheFull(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	testenv.OK(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(file, "cache"))
+	x, _ := testIndexer(t)
+	if _, err := x.set(t.Context(), classFolders(t, "cat", "dog")); err == nil || !strings.Contains(err.Error(), "is not packed, and cannot be indexed") ||
+		!strings.Contains(err.Error(), "set XDG_CACHE_HOME to a folder that has room") {
+		t.Error(err)
+	}
+}
+
 // awaited is a log; each line goes to who waits for one.
 type awaited struct{ line chan string }
 
