@@ -69,7 +69,7 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations),
-			Root: filepath.Join(c.path, "images")})
+			Root: filepath.Join(c.path, "images"), Whole: true})
 	}
 	if c.form == aFolder && !slices.ContainsFunc(labelrule.MetadataFiles, func(name string) bool { return !slices.Contains(c.files, name) }) {
 		return nil, transport.Refuse(c.path, "holds %s, and one of them is wanted: move the others", strings.Join(labelrule.MetadataFiles, " and "))
