@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -231,6 +232,9 @@ func ReadLines(t Tree, p, what string) (string, error) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax+1))
+	if errors.Is(err, syscall.EISDIR) {
+		err = Refuse(p, "a folder: %s stand in a file, a line for each", what).Because(err)
+	}
 	if len(data) > linesBytesMax {
 		err = Refuse(p, "more than %d bytes: %s stand in a file, a line for each", linesBytesMax, what)
 	}
