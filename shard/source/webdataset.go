@@ -207,7 +207,7 @@ func (d *wdsLayout) addTargets(sm *wdsSample, it *transport.Item) (dropped bool,
 			return false, err
 		}
 	}
-	for _, extension := range maskMembers {
+	for _, extension := range labelrule.MaskMembers {
 		if file, ok := sm.members[extension]; ok && of.Mask == nil {
 			of.Mask = file
 		}

@@ -353,17 +353,15 @@ func (n wdsNames) splitMember(name string) (key, extension string, whole bool) {
 
 // wanted says that fields are made of the members with an extension.
 func (n wdsNames) wanted(extension string) bool {
-	return slices.Contains(maskMembers, extension) && n.Targets.Asks(dataset.TakeMasks) ||
+	return slices.Contains(labelrule.MaskMembers, extension) && n.Targets.Asks(dataset.TakeMasks) ||
 		extension == "json" && n.Targets.Asks(dataset.TakeObjects) ||
 		slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
 }
 
-var maskMembers = []string{"mask.png", "seg.png", "segmentation.png"} // the extensions of masks beside images, from the first dot on
-
 // maskKey is the key of the sample that a member is the mask of; "" for another member.
 func maskKey(name string) string {
 	key, extension := splitMember(name)
-	if !slices.Contains(maskMembers, extension) {
+	if !slices.Contains(labelrule.MaskMembers, extension) {
 		return ""
 	}
 	return key

@@ -55,8 +55,12 @@ func (l *Files) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item
 	return rule.Labels(s)
 }
 
+// MaskMembers are the extensions, from the first dot on, of masks beside images in a WebDataset.
+var MaskMembers = []string{"mask.png", "seg.png", "segmentation.png"}
+
 type unlabelledRule struct {
 	others  []string
+	masks   []string
 	folders map[string]bool // those of images
 }
 
@@ -73,6 +77,10 @@ func (r *unlabelledRule) Take(f *transport.Item) (bool, error) {
 		r.others = append(r.others, f.Key)
 		return false, nil
 	}
+	if _, member, _ := strings.Cut(path.Base(f.Key), "."); slices.Contains(MaskMembers, member) {
+		r.masks = append(r.masks, f.Key)
+		return false, nil
+	}
 	r.folders[path.Dir(f.Key)] = true
 	f.Label, f.Labelled = NoLabel, true
 	return true, nil
@@ -83,6 +91,7 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 		return dataset.Labels{}, err
 	}
 	s.NoteLeftOut(r.others, "file without an image's extension is", "files without an image's extension are")
+	s.NoteLeftOut(r.masks, "mask beside an image is", "masks beside images are")
 	return dataset.Labels{Numbered: true}, nil
 }
 
