@@ -167,6 +167,15 @@ func TestSplitsAboveClasses(t *testing.T) {
 	}
 }
 
+// TestImagesBesideSplits notes images that lie beside the folders of splits.
+func TestImagesBesideSplits(t *testing.T) {
+	dir := sourcetest.WriteTree(t, t.TempDir(), paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "cover.jpg", "README.md"))
+	splits := testenv.Must(Open(dir, dataset.Options{}))(t)
+	if notes := strings.Join(splits[0].Notes(), "\n"); notes != "1 image beside the folders of splits is left out (cover.jpg)" {
+		t.Errorf("%q", notes)
+	}
+}
+
 // TestRightClassesAreNoMistake lays out what looks odd and is right.
 func TestRightClassesAreNoMistake(t *testing.T) {
 	for _, tc := range []struct {

@@ -298,6 +298,8 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 			splits[0].Note("%s", note)
 		}
 	}
+	loose, _ := c.filter(transport.ImageExtension)
+	splits[0].NoteLeftOut(loose, "image beside the folders of splits is", "images beside the folders of splits are")
 	return splits, nil
 }
 

@@ -34,12 +34,6 @@ var imagePairs = dataset.Kind{
 	TestLabelled: true,
 }
 
-var (
-	imageFolders = []string{"images", "image", "imgs", "img", "jpegimages"}
-	pairFolders  = []string{"annotations", "annotation", "masks", "mask", "labels", "label", "xmls", "xml", "segmentationclass", "annos",
-		"segmentations", "segmentation"}
-)
-
 // findFolder returns the folder that is called by one of the names, in any case of letters; "" if there is none.
 func (f *folder) findFolder(names []string) string {
 	for _, name := range names {
@@ -54,10 +48,10 @@ func openPairs(c *candidate) ([]*dataset.Split, error) {
 	if c.opts.ForceClasses {
 		return nil, nil
 	}
-	images := c.findFolder(imageFolders)
+	images := c.findFolder(labelrule.ImageFolders)
 	var beside []string // folders with targets
 	for _, name := range c.folders {
-		if images != "" && slices.Contains(pairFolders, strings.ToLower(name)) {
+		if images != "" && slices.Contains(labelrule.TargetFolders, strings.ToLower(name)) {
 			beside = append(beside, name)
 		}
 	}
@@ -120,17 +114,11 @@ func (c *candidate) withoutBare(splits []*dataset.Split, bare map[*dataset.Split
 // noPairs refuses a folder of images beside one of targets that are called otherwise; nil if this is neither.
 func (c *candidate) noPairs(images string, beside []string) error {
 	keys, err := c.listImages(filepath.Join(c.path, images))
-	if err != nil || len(keys) == 0 || beside[0] == "" {
-		return err
-	}
-	masks, err := c.listImages(filepath.Join(c.path, beside[0]))
-	if err != nil || c.opts.NoLabels && len(masks) == 0 {
+	if err != nil || len(keys) == 0 || beside[0] == "" || c.opts.NoLabels {
 		return err
 	}
 	way := remedy.Folder.With("DIR", filepath.Join(c.path, images))
-	if c.opts.NoLabels || slices.ContainsFunc(keys, func(key string) bool {
-		return path.Dir(key) == "." || yearlessSplit(path.Dir(key)) != ""
-	}) {
+	if slices.ContainsFunc(keys, func(key string) bool { return path.Dir(key) == "." || yearlessSplit(path.Dir(key)) != "" }) {
 		way.Flags = remedy.NoLabels.Flags
 	}
 	stem := strings.TrimSuffix(path.Base(keys[0]), path.Ext(keys[0]))

@@ -84,10 +84,12 @@ func TestPairsWithoutTargets(t *testing.T) {
 	refused(t, pairTree(t, map[string][]byte{"masks/train/a.png": m}, "images/train/a.jpg", "images/val/a.jpg"), dataset.Options{},
 		"val: its images have no masks or boxes, and those of another split have")
 	for _, mask := range []string{"masks/a_mask.gif", "masks/a_seg.png", "masks/a.jpg"} {
-		for _, o := range []dataset.Options{{}, {NoLabels: true}} {
-			refused(t, pairTree(t, map[string][]byte{mask: m}, "images/a.jpg"), o, "masks/ has no file for a.jpg in images/")
-		}
+		root := pairTree(t, map[string][]byte{mask: m}, "images/a.jpg")
+		refused(t, root, dataset.Options{}, "masks/ has no file for a.jpg in images/")
+		refused(t, root, dataset.Options{NoLabels: true}, "holds masks beside images (masks), and this would join them")
 	}
+	refused(t, pairTree(t, map[string][]byte{"x/GT/a.png": m, "y/gt/a.png": m}, "x/img/a.jpg", "y/img/a.jpg"), dataset.Options{NoLabels: true},
+		"holds masks beside images (x/GT, y/gt), and this would join them")
 	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"labels/a.json": []byte("{}")}, "images/a.jpg"), dataset.Options{NoLabels: true})
 	if err != nil || len(got["train"]) != 1 {
 		t.Error(got, err)

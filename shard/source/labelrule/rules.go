@@ -58,6 +58,13 @@ func (l *Files) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item
 // MaskMembers are the extensions, from the first dot on, of masks beside images in a WebDataset.
 var MaskMembers = []string{"mask.png", "seg.png", "segmentation.png"}
 
+// Names of folders with images, and of folders beside them with masks or boxes.
+var (
+	ImageFolders  = []string{"images", "image", "imgs", "img", "jpegimages"}
+	TargetFolders = []string{"annotations", "annotation", "masks", "mask", "labels", "label", "xmls", "xml", "segmentationclass", "annos",
+		"segmentations", "segmentation", "groundtruth", "gt"}
+)
+
 type unlabelledRule struct {
 	others  []string
 	masks   []string
@@ -95,7 +102,7 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	return dataset.Labels{Numbered: true}, nil
 }
 
-// checkSplits refuses to join the images of several splits.
+// checkSplits refuses to join the images of several splits, or images and their masks.
 func (r *unlabelledRule) checkSplits(s *dataset.Split) error {
 	inside := make(map[string]map[string]bool) // folders by the one that they lie in
 	for folder := range r.folders {
@@ -106,9 +113,13 @@ func (r *unlabelledRule) checkSplits(s *dataset.Split) error {
 			inside[path.Dir(folder)][folder] = true
 		}
 	}
-	var names []string
-	var to []remedy.Remedy
+	var names, masks []string
+	var to, images []remedy.Remedy
 	for _, parent := range slices.Sorted(maps.Keys(inside)) {
+		image, mask := named(inside[parent], ImageFolders), named(inside[parent], TargetFolders)
+		if image != "" && mask != "" {
+			masks, images = append(masks, mask), append(images, ways(s, image)...)
+		}
 		switch folders := slices.Sorted(maps.Keys(inside[parent])); {
 		case !transport.AreSplits(folders):
 		case parent == ".":
@@ -117,14 +128,28 @@ func (r *unlabelledRule) checkSplits(s *dataset.Split) error {
 			names, to = append(names, folders...), append(to, ways(s, parent)...)
 		}
 	}
-	if len(names) == 0 || s.Options.ForceClasses {
+	no := transport.Refuse(s.Path, "holds folders of several splits (%s), and this would join them", transport.SomeNames(names))
+	if len(masks) > 0 {
+		no = transport.Refuse(s.Path, "holds masks beside images (%s), and this would join them", transport.SomeNames(masks))
+		to = images
+	}
+	if len(names)+len(masks) == 0 || s.Options.ForceClasses {
 		return nil
 	}
 	for i := range to {
 		to[i].Flags = remedy.NoLabels.Flags
 	}
-	return transport.Refuse(s.Path, "holds folders of several splits (%s), and this would join them", transport.SomeNames(names)).Or(
-		remedy.ForceClasses).Or(slices.Compact(to)...)
+	return no.Or(remedy.ForceClasses).Or(slices.Compact(to)...)
+}
+
+// named returns one of the folders that has one of the names, in any case of letters; "" if none has.
+func named(folders map[string]bool, names []string) string {
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		if slices.Contains(names, strings.ToLower(path.Base(folder))) {
+			return folder
+		}
+	}
+	return ""
 }
 
 const (
