@@ -109,9 +109,7 @@ func TestOutputIsALink(t *testing.T) {
 			t.Errorf("%d samples, want %d", s.Len(), n)
 		}
 	}
-	if got := names(t, filepath.Dir(to)); !slices.Equal(got, []string{"set"}) {
-		t.Errorf("left: %v", got)
-	}
+	testenv.Equal(t, names(t, filepath.Dir(to)), "set", "left")
 }
 
 func TestRefusedSamples(t *testing.T) {

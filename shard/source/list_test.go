@@ -128,6 +128,10 @@ func TestListOfSplits(t *testing.T) {
 	labelled(t, open(t, file, dataset.Options{Split: "val"}), "c.jpg=1", "cat dog")
 	blank := listOf(t, "blank.csv", "path,label,split\na.jpg,1,\nc.jpg,0,train\n")
 	testenv.Equal(t, shown(t, open(t, blank, dataset.Options{Split: "train"})), "c.jpg=0", "train of a list with blanks")
+	for _, text := range []string{"path,label,Split\na.jpg,1,train\nc.jpg,0,train\n", "path,label,word\na.jpg,1,train\nc.jpg,0,test\nd.jpg,1,bus\n"} {
+		got := mustItems(t, open(t, listOf(t, "x.csv", text), dataset.Options{}))
+		testenv.Equal(t, len(got), strings.Count(text, "jpg"), "images of %q", text)
+	}
 	testenv.Fails(Open(file, dataset.Options{Split: "more"}))(t, `no row is of the split "more"`)
 }
 
@@ -163,6 +167,13 @@ func TestListsThatAreWrong(t *testing.T) {
 		"an address":           {"x.csv", "path,label\na.jpg,1\ns3://bucket/c.jpg,0\n", dataset.Options{}, "does not lie in DIR; to begin the paths in another folder, add --images"},
 		"a folder":             {"x.csv", "path,label\na.jpg,1\nsub,0\n", dataset.Options{}, "line 3: sub is a folder"},
 		"a strange split":      {"x.csv", "path,label,split\na.jpg,1,fold3\n", dataset.Options{}, `line 2: the split "fold3" is none`},
+		"another split":        {"x.csv", "path,label,Split\na.jpg,1,train\nc.jpg,0,VAL\nd.jpg,1,val\n", dataset.Options{Split: "val"}, `the column "Split" tells splits apart (train, val), and this would join them: call it split; to take it as it is, add --force-classes`},
+		"Kaggle's split":       {"x.csv", "class id,filepaths,labels,data set\n0,a.jpg,cat,train\n0,c.jpg,dog,valid\n0,d.jpg,dog,test\n", dataset.Options{Path: "filepaths", Label: "labels"}, `the column "data set" tells splits apart (test, train, val)`},
+		"a subset in JSON":     {"x.jsonl", `{"path": "a.jpg", "label": "train", "subset": "test"}` + "\n" + `{"path": "c.jpg", "label": "x", "subset": "train"}`, dataset.Options{}, `the column "subset" tells splits apart (test, train)`},
+		"two labels":           {"x.csv", "path,label,label\na.jpg,1,0\n", dataset.Options{}, `has several columns called "label"`},
+		"null":                 {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\nnull\n", dataset.Options{}, "line 2: not a JSON object"},
+		"an array":             {"x.jsonl", `[{"path": "a.jpg", "label": 1}]`, dataset.Options{}, "begins with a list of JSON, and an object in each line is wanted\n  to make a list of its objects:\n    jq -c '.[]' "},
+		"arrays":               {"x.ndjson", `["a.jpg", 1]` + "\n" + `["c.jpg", 0]`, dataset.Options{}, "begins with a list of JSON, and an object in each line is wanted"},
 		"empty":                {"x.csv", "", dataset.Options{}, "names no images"},
 		"no JSON":              {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\n{", dataset.Options{}, "line 2: not a JSON object"},
 		"a JSON label":         {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, dataset.Options{}, `line 1: "label": is [1], not a string or number`},

@@ -223,7 +223,7 @@ func TestYOLO(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, got["train"], map[string]string{"a.jpg": `objects {"boxes":[[15,15,45,25]],"labels":[0]}`})
+		same(t, "samples", got["train"], map[string]string{"a.jpg": `objects {"boxes":[[15,15,45,25]],"labels":[0]}`})
 	}
 	if _, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\npath: " + root + "\ntrain: images/t")}), dataset.Options{}); err != nil {
 		t.Error(err)

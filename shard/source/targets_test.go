@@ -248,9 +248,35 @@ func TestCOCORefuses(t *testing.T) {
 	} {
 		refused(t, one(strings.Replace(good, c.old, c.new, 1), "a.jpg", "b.jpg"), dataset.Options{}, c.want)
 	}
+	for text, want := range map[string]string{ // 0 may be the id of another image or category
+		`"image_id": 7, "category_id": 90`: "annotation 1 has no image_id or no category_id",
+		`"category_id": 90, "bbox": [1.5`:  "annotation 1 has no image_id or no category_id",
+		`"id": 7, "file_name"`:             `the image "a.jpg" has no id`,
+		`"id": 90, "name"`:                 `the category "toothbrush" has no id`,
+	} {
+		_, rest, _ := strings.Cut(text, ", ")
+		refused(t, one(strings.Replace(good, text, rest, 1), "a.jpg", "b.jpg"), dataset.Options{}, want)
+	}
+	refused(t, one(strings.Replace(good, `"image_id": 7`, `"image_id": null`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "an id is null")
+	refused(t, one(strings.Replace(good, `"image_id": 7`, `"image_id": "7"`, 1), "a.jpg", "b.jpg"), dataset.Options{}, `an id is "7"`)
 	refused(t, one(good, "a.jpg", "b.jpg"), dataset.Options{Targets: dataset.TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
 	got, _ := mustTargets(t, 1, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), dataset.Options{})
 	testenv.Contains(t, got["train"]["a.jpg"], "the image has 60×40 pixels, and its annotation says 61×40")
+}
+
+// COCO's JSON as pandas writes it, with fractions for whole numbers, and without what can be computed.
+func TestCOCOOfPandas(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	said := strings.NewReplacer(`"image_id": 7`, `"image_id": 7.0`, `"id": 7`, `"id": 7.0`, `"id": 90`, `"id": 90.0`, `"area": 150, `, "",
+		`"iscrowd": 1`, `"iscrowd": 1.0`).Replace(string(cocoFile(cocoBoxes)))
+	got, _, err := targetsOf(t, lay(t, map[string][]byte{"_annotations.coco.json": []byte(said), "a.jpg": photo, "b.jpg": photo}), dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "samples", got["train"], map[string]string{
+		"a.jpg": `objects {"area":[200,99.5],"boxes":[[1.5,2,11.5,22],[50,0,70,10]],"iscrowd":[0,1],"labels":[1,0]} | image_id 7`,
+		"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
+	})
 }
 
 // turnedJPEG is a JPEG with an EXIF orientation.
@@ -321,6 +347,10 @@ func TestParquetObjects(t *testing.T) {
 	testenv.Equal(t, len(got["train"]), 1, "images without the empty ones")
 	testenv.Contains(t, got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`)
 	refused(t, filepath.Join(dir, "named"), dataset.Options{}, "--classes FILE")
+	refused(t, filepath.Join(dir, "mixed"), dataset.Options{}, "5 numbers of boxes for 2 categories")
+	got, _ = mustTargets(t, 1, filepath.Join(dir, "partly"), dataset.Options{})
+	same(t, "partly", got["train"], map[string]string{
+		key + "0-a.jpg": `objects {"area":[12,20],"boxes":[[1,2,4,6],[0,0,5,5]],"iscrowd":[0,0],"labels":[1,0]}`})
 	got, _ = mustTargets(t, 1, filepath.Join(dir, "lists"), dataset.Options{NoLabels: true})
 	testenv.Equal(t, got["train"][key+"1"], "", "without labels")
 }
@@ -344,18 +374,33 @@ func TestListObjects(t *testing.T) {
 		})
 		namesObjects(t, splits[0], "cat dog")
 	}
+	got, _, err := targetsOf(t, tree(`{"file_name": "a.jpg", "objects": [{"bbox": [1, 2, 3, 4], "category": 1, "iscrowd": true}, `+
+		`{"bbox": [5, 6, 7, 8], "category": 0, "area": 9}]}`+"\n"+
+		`{"file_name": "b.jpg", "objects": {"bbox": [[1, 2, 3, 4], [5, 6, 7, 8]], "category": [1, 0], "iscrowd": [false, true]}}`), dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "partly", got["train"], map[string]string{
+		"a.jpg": `objects {"area":[12,9],"boxes":[[1,2,4,6],[5,6,12,14]],"iscrowd":[1,0],"labels":[1,0]}`,
+		"b.jpg": `objects {"area":[12,56],"boxes":[[1,2,4,6],[5,6,12,14]],"iscrowd":[0,1],"labels":[1,0]}`,
+	})
 	for bad, want := range map[string]string{
-		`{"bbox": [[1, 2, 3]], "category": [0]}`:       "line 1: a box of 3 numbers",
-		`{"bbox": [[1, 2, 3, 4]], "category": []}`:     "4 numbers of boxes for 0 categories",
-		`{"bbox": [[1, 2, 3, 4]], "category": [-1]}`:   "the category -1",
-		`{"bbox": [[1, 2, 3, 4]], "category": [1.5]}`:  "the category 1.5",
-		`{"bbox": [[1, 2, 3, 1e99]], "category": [0]}`: "object 0 has the box",
-		`{"bbox": [["1", 2, 3, 4]], "category": [0]}`:  "line 1: bbox",
+		`[{"bbox": [1, 2, 3, 4]}, {"category": 1}]`:                       "line 1: a box of 0 numbers",
+		`[{"bbox": [1, 2, 3, 4]}, {"bbox": [1, 2, 3, 4], "category": 1}]`: "an object has no category",
+		`{"bbox": [[1, 2, 3, 4], [1, 2, 3, 4]], "category": ["dog", 0]}`:  "the category 0 is a number, and others are names",
+		`{"bbox": [1, 2, 3, 4], "category": [0]}`:                         "a list of boxes of 4 numbers is expected",
+		`{"bbox": [[1, 2, 3, 4]], "category": [0], "iscrowd": [2]}`:       "a list of 0 and 1 is expected",
+		`{"bbox": [[1, 2, 3]], "category": [0]}`:                          "line 1: a box of 3 numbers",
+		`{"bbox": [[1, 2, 3, 4]], "category": []}`:                        "4 numbers of boxes for 0 categories",
+		`{"bbox": [[1, 2, 3, 4]], "category": [-1]}`:                      "the category -1",
+		`{"bbox": [[1, 2, 3, 4]], "category": [1.5]}`:                     "the category 1.5",
+		`{"bbox": [[1, 2, 3, 1e99]], "category": [0]}`:                    "object 0 has the box",
+		`{"bbox": [["1", 2, 3, 4]], "category": [0]}`:                     "line 1: bbox",
 		`3`: "objects are 3",
 		`{"bbox": [[1,2,3,4]], "category": [0], "area": []}`:     "",
 		`{"bbox": [[1,2,3,4]], "category": [0], "area": [1, 2]}`: "2 areas",
 	} {
-		_, _, err := targetsOf(t, tree(`{"file_name": "a.jpg", "objects": `+bad+`}`), dataset.Options{})
+		_, _, err = targetsOf(t, tree(`{"file_name": "a.jpg", "objects": `+bad+`}`), dataset.Options{})
 		testenv.Says(t, bad, err, want)
 	}
 }
@@ -388,6 +433,9 @@ func TestWebDatasetTargets(t *testing.T) {
 		got, _ := mustTargets(t, 1, c.path, dataset.Options{Targets: c.o})
 		same(t, c.path, got["train"], c.want)
 	}
+	plain := open(t, masks, dataset.Options{NoLabels: true})
+	testenv.Equal(t, len(mustItems(t, plain)), 3, "images without labels")
+	testenv.Contains(t, strings.Join(plain.Notes(), "\n"), "2 masks beside images are left out (a.mask.png, b.mask.png)")
 	testenv.Equal(t, mustItems(t, open(t, labelled, dataset.Options{}))["a"].label, 1, "label")
 }
 
@@ -512,5 +560,21 @@ func TestDigestOfTargets(t *testing.T) {
 				t.Error("the digest of the same dataset is another")
 			}
 		})
+	}
+}
+
+// Splits with metadata.jsonl of their own have the classes that any of them names.
+func TestListObjectsOfSplits(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	line := func(category string) []byte {
+		return []byte(`{"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "category": ["` + category + `"]}}`)
+	}
+	got, splits, err := targetsOf(t, lay(t, map[string][]byte{"train/a.jpg": photo, "train/metadata.jsonl": line("dog"), "val/a.jpg": photo,
+		"val/metadata.jsonl": line("cat")}), dataset.Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(got, err)
+	}
+	for split, label := range map[string]string{"train": "1", "val": "0"} {
+		same(t, split, got[split], map[string]string{"a.jpg": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[` + label + `]}`})
 	}
 }

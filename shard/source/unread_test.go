@@ -61,6 +61,15 @@ func TestTinyImageNet(t *testing.T) {
 	}
 }
 
+// TestTinyImageNetUnnamed notes validation images without an annotation.
+func TestTinyImageNetUnnamed(t *testing.T) {
+	files := paths("val/images/val_0.JPEG", "val/images/val_1.JPEG")
+	files["val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\n")
+	s := open(t, filepath.Join(sourcetest.WriteTree(t, t.TempDir(), files), "val"), dataset.Options{})
+	mustItems(t, s)
+	testenv.Contains(t, strings.Join(s.Notes(), "\n"), "1 image that val_annotations.txt does not name is left out (val_1.JPEG)")
+}
+
 // TestMetadataAboveFolders takes the labels of metadata above numbered folders, and the splits of folders below it.
 func TestMetadataAboveFolders(t *testing.T) {
 	for name, tc := range map[string]struct{ file, text, want, note string }{
