@@ -49,6 +49,16 @@ def test_own_server_ends_with_the_loader(shards: Path) -> None:
     assert not alive(pid)
 
 
+def test_own_server_ends_after_an_alarm_within_poll(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of a signal's handler there leaves the lock of Popen.wait taken."""
+    monkeypatch.setattr(launcher, "END_TIMEOUT", 0.1)
+    loader = own(shards)
+    pid, server = own_pid(loader), loader._service.server
+    assert server.process._waitpid_lock.acquire(blocking=False)
+    loader.close()
+    assert not alive(pid)
+
+
 #: What an owner does in the end. After the last the process is another program, which goes on.
 ENDS = (
     *("pass", "raise SystemExit(3)", "import os; os._exit(0)", "del loader, it; time.sleep(60)", "killed: time.sleep(60)"),

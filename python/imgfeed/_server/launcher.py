@@ -25,6 +25,7 @@ from . import client, wire
 log = logging.getLogger("imgfeed")
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or report its progress
+END_TIMEOUT = 5.0  # seconds for it to end by itself
 TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # bytes
 
 
@@ -147,7 +148,8 @@ class OwnServer:
             with contextlib.suppress(OSError):
                 connection = wire.connect(path)
                 break
-            if self.process.poll() is not None:
+            if _ended(self.process.pid):
+                self.process.wait()
                 raise self._not_started(os.path.dirname(path))
             if (size := os.fstat(self._log.fileno()).st_size) > said:  # that a large set on a slow disk is being opened
                 deadline, said = time.monotonic() + START_TIMEOUT, size
@@ -197,15 +199,25 @@ def _socket_path() -> str:
     return os.path.join(short, f"imgfeed-{secrets.token_hex(8)}", "sock")
 
 
+def _ended(pid: int) -> bool:
+    """Return whether a child has ended. Popen.poll takes a lock, which an exception of a signal's handler can leave taken."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # the program ignores SIGCHLD
+        return True
+
+
 def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
     """End a server, kindly first, and close its log. A forked child of the owner leaves the server alone."""
     log.close()
     if os.getpid() == owner and process.poll() is None:
         process.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
         try:
-            process.wait(timeout=5)
+            process.wait(timeout=END_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, 0)  # not wait(), for the same reason as in _ended
+            process.returncode = -signal.SIGKILL
     assert process.stdin is not None
     process.stdin.close()  # not before: that and a signal are two signs, and the second ends it at once
