@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import RANDOM, SAMPLES, SMALL, copied, imgshard, indices, same
 
-from imgfeed import DataLoader
+from imgfeed import DataLoader, ImgfeedError
 
 Load = Callable[..., DataLoader]
 #: What torch 2's DataLoader has, and programs read.
@@ -142,6 +142,23 @@ def test_collate_fn_gets_samples(load: Load) -> None:
         for k, (image, label, i, draw) in enumerate(samples):
             assert np.array_equal(image, pixels[k]) and np.array_equal(draw, params[k])
             assert type(label) is int and type(i) is int and (label, i) == (labels[k], index[k])
+
+
+def test_collate_fn_that_takes_a_batch_itself(load: Load) -> None:
+    """No sample comes twice: the call within has the batch, and the one around it an error."""
+
+    def collate(samples: list[Any]) -> list[int]:
+        if len(got) == 1:
+            got.append([])
+            got[1] = next(iteration)
+        return [int(sample[2]) for sample in samples]
+
+    got: list[list[int]] = []
+    iteration = iter(load(8, collate_fn=collate))
+    got.append(next(iteration))
+    with pytest.raises(ImgfeedError, match="collate_fn, or a signal's handler during it, has called next"):
+        next(iteration)
+    assert sum([*got, *iteration], []) == list(range(SAMPLES))
 
 
 def test_collate_fn_as_torch_calls_it(load: Load) -> None:

@@ -18,6 +18,7 @@ from .outputs import Columns, Fetch, Output, collated
 from .state import Mark, Position, Progress
 
 _ENDED = "imgfeed: a newer iteration of this loader has ended this one: threads share one iter(loader), or have a loader each"
+_WITHIN = "imgfeed: collate_fn, or a signal's handler during it, has called next() of this iteration, and has got its batch"
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class EpochIterator(Iterator[Columns]):
                 before = self._at
                 asked = time.perf_counter()
                 batch, columns = self._take()
+                taken = self._at
                 position = Position(self._at.position.epoch, batch.consumed, self._at.position.order)
                 at = _At(position, batch.left, self._at.skips)
                 if needs.collate is not None:
@@ -172,6 +174,9 @@ class EpochIterator(Iterator[Columns]):
                 accelerated.begin(self)
                 reached = position if batch.left else needs.after(position)
                 while self._at is not at:
+                    if self._at is not taken:
+                        before = self._at
+                        raise errors.ImgfeedError(_WITHIN)
                     seen = progress.mark
                     moved = seen.after(self._number, at.skips, position.epoch, reached)
                     if progress.mark is seen:  # no other thread has moved it meanwhile
