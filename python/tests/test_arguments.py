@@ -172,6 +172,9 @@ def test_the_home_folder(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_path_with_a_nul() -> None:
     with pytest.raises(ValueError, match=r"dataset .* holds no NUL"):
         checked(dataset="/data\0")
+    for name in ("cache", "cache_size", "allow_source", "feeders", "tls", "metrics"):
+        with pytest.raises(ValueError, match=f"imgfeed: {name} is .*: it holds a NUL"):
+            DataLoader(".", 4, **{name: "\0"})
 
 
 def test_an_address_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ def test_collate_fn_that_takes_a_batch_itself(load: Load) -> None:
     got.append(next(iteration))
     with pytest.raises(ImgfeedError, match="collate_fn, or a signal's handler during it, has called next"):
         next(iteration)
-    assert sum([*got, *iteration], []) == list(range(SAMPLES))
+    assert [*itertools.chain(*got, *iteration)] == list(range(SAMPLES))
 
 
 def test_collate_fn_as_torch_calls_it(load: Load) -> None:

@@ -159,6 +159,8 @@ def test_a_server_joins_sets_for_all_its_clients(shards: Path, other: Path, tmp_
         (["SET", "OTHER"], {"mix": [1, 2, 3]}, ValueError, r"the joined sets have \(105, 30\) samples"),
         (["SET", "OTHER"], {"mix": [0, 0]}, ValueError, "not all of them 0"),
         (["SET", "OTHER"], {"mix": lambda epoch: [1, float("nan")]}, ValueError, "finite"),
+        (["SET", "OTHER"], {"mix": lambda epoch: epoch}, TypeError, "mix is 0 for epoch 0, want a number for each"),
+        ({"SET": 1, "OTHER": "much"}, {}, TypeError, "mix is .* want a number for each"),
         (["SET", "OTHER"], {"mix": [1, 2], "repeats": 3}, ValueError, "omit repeats="),
         (["SET", "OTHER"], {"mix": [1, 2], "subset": [1]}, ValueError, "omit subset="),
         ({"SET": 1, "OTHER": 2}, {"mix": [1, 2]}, ValueError, "mix has others"),

@@ -169,7 +169,12 @@ class Selection:
 
     def _mix(self, epoch: int) -> tuple[float, ...]:
         given, joined = self.options.mixture, self.service.served.joined
-        weights = tuple(float(w) for w in (given(epoch) if callable(given) else given))
+        given = given(epoch) if callable(given) else given
+        try:
+            weights = tuple(float(w) for w in given)
+        except (TypeError, ValueError):
+            wrong = f"imgfeed: mix is {given!r:.80} for epoch {epoch}, want a number for each of the joined sets"
+            raise TypeError(wrong) from None
         good = len(weights) == len(joined) and all(
             0 <= w < math.inf and (n or not w) for w, n in zip(weights, joined, strict=True)
         )

@@ -88,6 +88,8 @@ class OwnServer:
             if value:
                 command.append(f"--{name.replace('_', '-')}={value}")
                 paths.check_secrets(name, command[-1])
+                if "\0" in command[-1]:
+                    raise ValueError(f"imgfeed: {name} is {value!r:.80}: it holds a NUL, which no program takes")
         self._owner = os.getpid()
         path = _socket_path()
         shown = os.dup(2) if os.isatty(2) else None  # the terminal, for the progress where a dataset is indexed first
