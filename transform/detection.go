@@ -216,7 +216,7 @@ type RandomResize struct {
 	// MinSize is the least length, and MaxSize is above the largest.
 	MinSize       int           `param:"min_size" range:"1 16384"`
 	MaxSize       int           `param:"max_size" range:"2 16384"`
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
@@ -240,7 +240,7 @@ type ScaleJitter struct {
 	// TargetSize is [h, w] as torchvision reads it: the second number goes with the height.
 	TargetSize    Size          `param:"target_size"`
 	ScaleRange    [2]float64    `param:"scale_range,nonzero" default:"[0.1, 2]" range:"1e-6 1e3"`
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
@@ -260,7 +260,7 @@ type RandomShortestSize struct {
 	// MinSize are the lengths, and MaxSize bounds the longer side if it is not 0.
 	MinSize       []float64     `param:"min_size"`
 	MaxSize       int           `param:"max_size,omitempty" default:"0" range:"0 16384"`
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 
@@ -321,7 +321,7 @@ type Letterbox struct {
 	// Fill is the canvas's colour, and MaskFill its label in masks.
 	Fill          Fill          `param:"fill" default:"114"`
 	MaskFill      int           `param:"mask_fill,omitempty" default:"0" range:"0 255"`
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
 }
 

@@ -26,6 +26,8 @@ var tensorSpecs = []string{
 	`[{"op":"RandomResizedCrop","size":[31,87],"interpolation":"nearest","backend":"tensor"},{"op":"RandomHorizontalFlip"}]`,
 	`[{"op":"Resize","size":[131,97],"interpolation":"nearest-exact","backend":"tensor"},{"op":"RandomHorizontalFlip"}]`,
 	`[{"op":"Resize","size":[30,43],"interpolation":"nearest-exact"}]`,
+	`[{"op":"RandomResize","min_size":30,"max_size":60,"interpolation":"nearest-exact","backend":"tensor"},{"op":"CenterCrop","size":40}]`,
+	`[{"op":"ScaleJitter","target_size":40,"interpolation":"nearest-exact"},{"op":"ToImage"},{"op":"RandomShortestSize","min_size":[45],"interpolation":"nearest-exact"},{"op":"CenterCrop","size":40}]`,
 	`[{"op":"Resize","size":[3,1],"interpolation":"bicubic","backend":"tensor"}]`,
 	`[{"op":"Resize","size":[90,40],"interpolation":"lanczos","backend":"tensor"}]`,
 	`[{"op":"RandomResizedCrop","size":[37,95],"interpolation":"bicubic","backend":"tensor"},{"op":"RandomVerticalFlip"}]`,
