@@ -23,7 +23,7 @@ type AugMix struct {
 	// AllOps includes brightness, contrast, colour and sharpness.
 	AllOps        bool          `param:"all_ops" default:"true"`
 	Interpolation Interpolation `param:"interpolation" default:"bilinear" is:"map"`
-	Fill          Fill          `param:"fill" default:"0"`
+	Fill          Fill          `param:"fill" is:"map fill" default:"0"`
 }
 
 // mixWidthMax and mixDepthMax bound the chains, and alpha's bounds the weights' distributions, of timm's too.

@@ -138,7 +138,7 @@ func (d *parameter) read(p *parameters, field reflect.Value) error {
 	case k.parse != nil:
 		err = d.readText(raw, field)
 	default:
-		err = d.readNumbers(raw, field)
+		err = d.readNumbers(raw, p.tensor, field)
 	}
 	if err == nil && explicit && d.nonZero && field.IsZero() {
 		err = fmt.Errorf("%s is [0, 0], want a high above 0", d.name)
@@ -153,7 +153,7 @@ func prepared(op Op) (Op, error) {
 	for _, d := range declared(v.Type()) {
 		field := v.Field(d.field)
 		if field.IsZero() && d.nonZero && !isNull(d.fallback) {
-			if err := d.readNumbers(d.fallback, field); err != nil {
+			if err := d.readNumbers(d.fallback, false, field); err != nil {
 				return nil, err
 			}
 		}

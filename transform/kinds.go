@@ -35,6 +35,7 @@ type kind struct {
 	symmetric bool    // a single number n means from -n to n, or of a factor from 1 - n to 1 + n
 	ordered   bool    // pairs with the lower number first
 	odd       bool    // odd numbers only
+	rounded   bool    // on tensors fractions are rounded, a half to an even number; everywhere else they are cut off
 	low, high float64 // bounds where the parameter declares no range
 }
 
@@ -87,6 +88,7 @@ func kinds() []kind {
 			low: 0, high: SizeMax,
 		},
 		{name: "fill", of: "a number or [red, green, blue]", counts: []int{1, 3}, repeated: true},
+		{name: "map fill", of: "a number or [red, green, blue]", counts: []int{1, 3}, repeated: true, rounded: true},
 		{name: "interval", want: lowHigh, of: "two numbers", counts: []int{2}, listed: true, ordered: true},
 		{name: "shares", want: "[x, y]", of: "two numbers", counts: []int{2}, listed: true},
 		{name: "point", want: "[x, y]", of: "two numbers", counts: []int{2}, listed: true},
@@ -134,7 +136,7 @@ func readValue(want string) func(d *parameter, raw json.RawMessage, p *parameter
 
 func unchecked(*parameter, reflect.Value) error { return nil }
 
-func (d *parameter) readNumbers(raw json.RawMessage, field reflect.Value) error {
+func (d *parameter) readNumbers(raw json.RawMessage, tensor bool, field reflect.Value) error {
 	k := &d.kind
 	list, single := make([]float64, 1), !bytes.HasPrefix(raw, []byte("["))
 	to := any(&list)
@@ -143,6 +145,11 @@ func (d *parameter) readNumbers(raw json.RawMessage, field reflect.Value) error 
 	}
 	if err := d.decode(raw, to, k.of); err != nil {
 		return err
+	}
+	if tensor && k.rounded {
+		for i, v := range list {
+			list[i] = math.RoundToEven(v)
+		}
 	}
 	if single && k.listed || !single && !slices.Contains(k.counts, len(list)) {
 		return fmt.Errorf("%s has %s, want %s", d.name, bytesize.Counted(len(list), "number", "numbers"), cmp.Or(k.want, k.of))

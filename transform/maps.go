@@ -19,7 +19,7 @@ type RandomRotation struct {
 	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
 	// Fill is the colour of what shows nothing of the image, and MaskFill the label in masks.
-	Fill     Fill `param:"fill" default:"0"`
+	Fill     Fill `param:"fill" is:"map fill" default:"0"`
 	MaskFill int  `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
@@ -46,7 +46,7 @@ type RandomAffine struct {
 	Shear         [4]float64    `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
-	Fill Fill `param:"fill" default:"0"`
+	Fill Fill `param:"fill" is:"map fill" default:"0"`
 	// Center is the fixed point of rotation, scale and shear, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
 	// MaskFill is the label in masks of what shows nothing of the image.

@@ -13,7 +13,7 @@ type AutoAugment struct {
 	Policy        string        `param:"policy" default:"imagenet" oneof:"cifar10 imagenet svhn"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
-	Fill Fill `param:"fill" default:"0"`
+	Fill Fill `param:"fill" is:"map fill" default:"0"`
 }
 
 // autoAugmentBins is the number of magnitudes of its steps.
@@ -49,7 +49,7 @@ type RandAugment struct {
 	Bins          int           `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
-	Fill Fill `param:"fill" default:"0"`
+	Fill Fill `param:"fill" is:"map fill" default:"0"`
 }
 
 func (o RandAugment) prepare() (Op, error) {
@@ -77,7 +77,7 @@ type TrivialAugmentWide struct {
 	Bins          int           `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
-	Fill Fill `param:"fill" default:"0"`
+	Fill Fill `param:"fill" is:"map fill" default:"0"`
 }
 
 func (o TrivialAugmentWide) apply(c *canvas) error {

@@ -392,6 +392,8 @@ def test_colours_of_tensors_are_torchvisions_bit_for_bit(load: Load, images: Pat
         v2.Resize((33, 21), v2.InterpolationMode.NEAREST_EXACT),
         v2.RandomRotation((30, 30)),
         v2.RandomRotation((30, 30), v2.InterpolationMode.BILINEAR, fill=[1, 2, 3]),
+        *(t((30, 30), fill=127.5) for t in (v2.RandomRotation, v2.RandomAffine)),
+        v2.Pad(3, fill=127.5),
         v2.RandomAffine((9, 9), scale=(0.7, 0.7), shear=(5, 5), interpolation=v2.InterpolationMode.BILINEAR),
     ):
         compare(load, images, v2.Compose([v2.ToImage(), v2.CenterCrop((32, 40)), step]), bit_exact=True)

@@ -291,7 +291,8 @@ def _fills(fill: Any) -> dict[str, Any]:
     if isinstance(fill, dict):
         by = {key if isinstance(key, str) else key.__name__: value for key, value in fill.items()}
         fill, label = by.get("Image", by.get("others")), by.get("Mask", by.get("others"))
-    return {"fill": 0 if fill is None else fill, **({"mask_fill": label} if isinstance(label, (int, float)) and label else {})}
+    label = int(label) if isinstance(label, (int, float)) and math.isfinite(label) else 0
+    return {"fill": 0 if fill is None else fill, **({"mask_fill": label} if label else {})}
 
 
 def _policy(name: str, step: Any) -> dict[str, Any]:
