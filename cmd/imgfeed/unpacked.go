@@ -61,7 +61,7 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w", dataset, err)
+		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w: %s", dataset, err, otherCache)
 	}
 	folder := filepath.Join(cache, "imgfeed", "indexes", name)
 	if x.progress != io.Writer(os.Stderr) { // a loader doesn't see it
@@ -85,6 +85,9 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	}
 	return folder, nil
 }
+
+// otherCache is the remedy for a missing home folder, or one that cannot be written to, as in many containers.
+const otherCache = "have $XDG_CACHE_HOME name a folder that can be written to"
 
 // isSet reports whether there is a set in a folder.
 func isSet(folder string) bool {
@@ -258,10 +261,14 @@ const lockEvery = 200 * time.Millisecond
 // lock waits until no other process makes an index. A lock whose file is deleted is none.
 func (x *indexer) lock(ctx context.Context, dataset, folder string) (*os.File, error) {
 	for told := false; ; told = true {
-		if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
-			return nil, err
+		var lock *os.File
+		err := os.MkdirAll(filepath.Dir(folder), 0o700)
+		if err == nil {
+			lock, err = os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 		}
-		lock, err := os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOTDIR) {
+			return nil, fmt.Errorf("%v: the index goes there: %s", err, otherCache) // not %w, which adds other advice
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -135,7 +135,14 @@ func TestNotADataset(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("XDG_CACHE_HOME", "relative")
-	if _, err := x.set(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir+" is not packed, and there is no folder for its index") {
+	_, err := x.set(t.Context(), dir)
+	if err == nil || !strings.Contains(err.Error(), dir+" is not packed, and there is no folder for its index") {
+		t.Error(err)
+	}
+	if err == nil || !strings.HasSuffix(err.Error(), otherCache) {
+		t.Error(err)
+	}
+	if _, err := x.lock(t.Context(), dir, "/dev/null/cache/index"); err == nil || !strings.HasSuffix(err.Error(), "the index goes there: "+otherCache) {
 		t.Error(err)
 	}
 	file := filepath.Join(t.TempDir(), "x.tar")
