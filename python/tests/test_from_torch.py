@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import SAMPLES, installed_resampler
 
-from imgfeed import DataLoader, from_torch
+from imgfeed import DataLoader, ImgfeedError, from_torch
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -380,6 +380,8 @@ def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(TypeError, match=r"want a torch\.utils\.data\.DataLoader, and this is a list"):
         from_torch([], cache=tmp_path)
+    with pytest.raises(ImgfeedError, match="would go into /dev/null/cache: Not a directory: give another folder with cache="):
+        from_torch(data.DataLoader(folder, 8), cache="/dev/null/cache")
     with pytest.raises(TypeError, match="neither it nor DataLoader has an argument 'batchsize'"):
         from_torch(data.DataLoader(folder, 8), cache=tmp_path, batchsize=3)
     with pytest.raises(ValueError, match="label= names a column of a dataset of Hugging Face, and this is an ImageFolder"):

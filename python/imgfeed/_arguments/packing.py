@@ -106,8 +106,15 @@ def pack(source: Source, cache: Path) -> Packed:
     if packed.is_whole:
         log.info("imgfeed: %s is packed already, at %s", source.what, packed.set)
         return packed
-    cache.mkdir(parents=True, exist_ok=True)
-    with _locked(packed.folder.with_name(f"{packed.folder.name}.lock")) as lock:
+    path = packed.folder.with_name(f"{packed.folder.name}.lock")
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError as e:
+        raise errors.ImgfeedError(
+            f"imgfeed: from_torch: the packed set would go into {cache}: {e.strerror}: give another folder with cache="
+        ) from e
+    with _locked(path) as lock:
         if not packed.is_whole:  # else another process has made it meanwhile
             log.warning("imgfeed: packs %s, once, into %s", source.what, packed.set)
             _make(source, packed, lock)
