@@ -238,7 +238,7 @@ func TestRemoteRefusals(t *testing.T) {
 			"missing":       {"b", 50_000, nil, fs.ErrNotExist, []string{"/set/b, bytes 10000 to 19999", "request id-7"}},
 			"denied":        {"a", 50_000, status(403), fs.ErrPermission, []string{"check the credentials", "request id-7"}},
 			"another size":  {"a", 40_000, nil, ErrReplaced, []string{"50000 bytes, where 40000 are expected"}},
-			"no ranges":     {"a", 50_000, whole, errNoRanges, []string{"answers range requests"}},
+			"no ranges":     {"a", 50_000, whole, errNoRanges, []string{"answers range requests", "the listing of a folder"}},
 			"other content": {"a", 50_000, cut(numbered(50_000)[1:], 10_000, 20_000), ErrReplaced, nil},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {

@@ -122,7 +122,8 @@ func (e *RemoteError) retryable() bool {
 		e.Status >= 500 && e.Status != http.StatusNotImplemented
 }
 
-var errNoRanges = errors.New("the server sends whole files only: use one that answers range requests, such as nginx")
+var errNoRanges = errors.New("the server sends whole files only: use one that answers range requests, such as nginx; " +
+	"where this is the listing of a folder, give the URL of a set, an archive or a list")
 
 // finalErrors are those that come again with each try.
 var finalErrors = []error{errNoRanges, errConfig, errRedirect, http.ErrSchemeMismatch}
