@@ -68,8 +68,9 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 		defer x.alive("indexing the images", dataset)()
 	}
 	index, err := x.make(ctx, dataset, folder)
-	if written, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(written.Path, cache) {
-		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %v; set XDG_CACHE_HOME to a folder that has room", dataset, err)
+	written, ok := errors.AsType[*fs.PathError](err)
+	if ok && (strings.HasPrefix(written.Path, cache) || strings.HasPrefix(cache, written.Path)) { // a loader has no path for its index
+		return "", fmt.Errorf("%s is not packed, and its index cannot be written: %v: %s", dataset, err, otherCache)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, err)
@@ -86,8 +87,8 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	return folder, nil
 }
 
-// otherCache is the remedy for a missing home folder, or one that cannot be written to, as in many containers.
-const otherCache = "have $XDG_CACHE_HOME name a folder that can be written to"
+// otherCache is the remedy for a home folder that is missing, full or read-only, as in many containers.
+const otherCache = "set XDG_CACHE_HOME to a folder that has room"
 
 // isSet reports whether there is a set in a folder.
 func isSet(folder string) bool {
@@ -261,14 +262,10 @@ const lockEvery = 200 * time.Millisecond
 // lock waits until no other process makes an index. A lock whose file is deleted is none.
 func (x *indexer) lock(ctx context.Context, dataset, folder string) (*os.File, error) {
 	for told := false; ; told = true {
-		var lock *os.File
-		err := os.MkdirAll(filepath.Dir(folder), 0o700)
-		if err == nil {
-			lock, err = os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+			return nil, err
 		}
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOTDIR) {
-			return nil, fmt.Errorf("%v: the index goes there: %s", err, otherCache) // not %w, which adds other advice
-		}
+		lock, err := os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
