@@ -30,9 +30,7 @@ func rooms(t *testing.T) [][]string {
 	t.Helper()
 	text := testenv.Must(os.ReadFile(document))(t)
 	_, table, found := strings.Cut(string(text), "| room |")
-	if !found {
-		t.Fatalf("%s has no table of rooms", document)
-	}
+	testenv.Require(t, found, "%s has no table of rooms", document)
 	var rows [][]string
 	for _, line := range strings.Split(table, "\n")[2:] {
 		cells := strings.Split(line, "|")
@@ -80,9 +78,7 @@ func eachImport(t *testing.T, f func(file, pkg, imported string)) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // TestImports allows an import within a room or from a room further down, and nothing else. Tests may import anything, and only
@@ -112,7 +108,5 @@ func TestImports(t *testing.T) {
 			t.Errorf("%s imports %s, a helper of tests", file, imported)
 		}
 	})
-	if seen < 100 {
-		t.Errorf("only %d imports found", seen)
-	}
+	testenv.Check(t, seen >= 100, "only %d imports found", seen)
 }

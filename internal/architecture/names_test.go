@@ -39,14 +39,10 @@ func TestExportedNames(t *testing.T) {
 	text := testenv.Must(os.ReadFile(namesDocument))(t)
 	had := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	for _, line := range has {
-		if !slices.Contains(had, line) {
-			t.Errorf("%s has not: %s", namesDocument, line)
-		}
+		testenv.Check(t, slices.Contains(had, line), "%s has not: %s", namesDocument, line)
 	}
 	for _, line := range had {
-		if !slices.Contains(has, line) {
-			t.Errorf("only %s has: %s", namesDocument, line)
-		}
+		testenv.Check(t, slices.Contains(has, line), "only %s has: %s", namesDocument, line)
 	}
 	if t.Failed() {
 		t.Log("is each of them meant? Then go test ./internal/architecture -update")

@@ -14,9 +14,7 @@ import (
 func TestParseLevelRoundTrip(t *testing.T) {
 	for _, l := range []Level{Generic, AVX2, AVX512, NEON} {
 		got, err := ParseLevel(l.String())
-		if err != nil || got != l {
-			t.Errorf("ParseLevel(%q) = %v, %v; want %v", l.String(), got, err, l)
-		}
+		testenv.Check(t, err == nil && got == l, "ParseLevel(%q) = %v, %v; want %v", l.String(), got, err, l)
 	}
 	if _, err := ParseLevel("sse9"); err == nil {
 		t.Error("ParseLevel accepted an unknown level")
@@ -25,20 +23,16 @@ func TestParseLevelRoundTrip(t *testing.T) {
 
 func TestActiveIsAvailable(t *testing.T) {
 	levels := Available()
-	if len(levels) == 0 || levels[0] != Generic {
-		t.Fatalf("Available() = %v, want it to start with generic", levels)
-	}
-	if a := Active(); a > levels[len(levels)-1] {
-		t.Errorf("Active() = %v, above the highest available level %v", a, levels[len(levels)-1])
-	}
+	testenv.Require(t, len(levels) > 0 && levels[0] == Generic, "Available() = %v, want it to start with generic", levels)
+	a := Active()
+	testenv.Check(t, a <= levels[len(levels)-1], "Active() = %v, above the highest available level %v", a, levels[len(levels)-1])
 }
 
 func TestCheckEnv(t *testing.T) {
 	for value, ok := range map[string]bool{"": true, "generic": true, "avx2": runtime.GOARCH == "amd64", "neon": runtime.GOARCH == "arm64", "fast": false} {
 		t.Setenv(EnvVar, value)
-		if err := CheckEnv(); (err == nil) != ok {
-			t.Errorf("%s=%q: CheckEnv() = %v", EnvVar, value, err)
-		}
+		err := CheckEnv()
+		testenv.Check(t, (err == nil) == ok, "%s=%q: CheckEnv() = %v", EnvVar, value, err)
 	}
 }
 
@@ -53,9 +47,7 @@ func TestToolchain(t *testing.T) {
 	} {
 		text := testenv.Must(os.ReadFile(filepath.Join("../..", c.file)))(t)
 		found := regexp.MustCompile(c.pattern).FindAllSubmatch(text, -1)
-		if len(found) == 0 {
-			t.Errorf("%s names no release of Go", c.file)
-		}
+		testenv.Check(t, len(found) > 0, "%s names no release of Go", c.file)
 		for _, f := range found {
 			testenv.Equal(t, "go"+strings.TrimPrefix(string(f[1]), "go"), Toolchain, "%s", c.file)
 		}
@@ -65,9 +57,8 @@ func TestToolchain(t *testing.T) {
 // TestNotice: a binary for amd64 or arm64 either has the kernels or says that it has none.
 func TestNotice(t *testing.T) {
 	notice := Notice()
-	if want := (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && Compiled() == Generic; (notice != "") != want {
-		t.Errorf("%s/%v: notice %q", runtime.GOARCH, Compiled(), notice)
-	}
+	want := (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && Compiled() == Generic
+	testenv.Check(t, (notice != "") == want, "%s/%v: notice %q", runtime.GOARCH, Compiled(), notice)
 	if strings.Contains(notice, "\n") || notice != "" && !strings.Contains(notice, Toolchain) {
 		t.Errorf("notice %q is not one line that names %s", notice, Toolchain)
 	}

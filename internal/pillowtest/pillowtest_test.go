@@ -33,9 +33,7 @@ func TestQuickAnswers(t *testing.T) {
 	for _, result := range []string{"abc", "def"} {
 		live.Writer(&sent).Write([]byte(result))
 	}
-	if len(live.seen) != 2 || live.seen[0] != a.want[0] || sent.String() != "abcdef" {
-		t.Errorf("%v, %q", live.seen, &sent)
-	}
+	testenv.Check(t, len(live.seen) == 2 && live.seen[0] == a.want[0] && sent.String() == "abcdef", "%v, %q", live.seen, &sent)
 	if err := live.Compare(2, []byte("abd"), []byte("abc")); err == nil || err.Error() != "byte 2 of result 2 is 100, Pillow's is 99" {
 		t.Error(err)
 	}

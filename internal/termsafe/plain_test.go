@@ -23,12 +23,10 @@ func TestText(t *testing.T) {
 func TestWriter(t *testing.T) {
 	var out bytes.Buffer
 	given := "été\t猫\u00a0\x1b[2J\u009b\u202e\xff\r\n"
-	if n, err := (Writer{&out}).Write([]byte(given)); n != len(given) || err != nil {
-		t.Errorf("%d bytes of %d, %v", n, len(given), err)
-	}
-	if want := "été\t猫\u00a0\ufffd[2J\ufffd\ufffd\ufffd\ufffd\n"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
+	n, err := (Writer{&out}).Write([]byte(given))
+	testenv.Check(t, n == len(given) && err == nil, "%d bytes of %d, %v", n, len(given), err)
+	want := "été\t猫\u00a0\ufffd[2J\ufffd\ufffd\ufffd\ufffd\n"
+	testenv.Check(t, out.String() == want, "%q, want %q", out.String(), want)
 }
 
 func TestMessage(t *testing.T) {

@@ -13,12 +13,8 @@ func TestWords(t *testing.T) {
 		testenv.Equal(t, Words(class), want, "%s", class)
 	}
 	wnids := Wnids()
-	if len(wnids) != 1000 || !slices.IsSorted(wnids) {
-		t.Errorf("%d wnids, in order: %v", len(wnids), slices.IsSorted(wnids))
-	}
+	testenv.Check(t, len(wnids) == 1000 && slices.IsSorted(wnids), "%d wnids, in order: %v", len(wnids), slices.IsSorted(wnids))
 	for _, wnid := range wnids {
-		if Words(wnid) == "" {
-			t.Errorf("%s has no words", wnid)
-		}
+		testenv.Check(t, Words(wnid) != "", "%s has no words", wnid)
 	}
 }

@@ -23,9 +23,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 func files(t testing.TB) map[string][]byte {
 	all := map[string][]byte{}
 	paths, err := filepath.Glob("../jpeg/testdata/files/*.jpg")
-	if err != nil || len(paths) < 20 {
-		t.Fatal(err, len(paths))
-	}
+	testenv.Require(t, err == nil && len(paths) >= 20, "%v, %v", err, len(paths))
 	paths = append(paths, "testdata/noise.jpg")
 	if dir := os.Getenv("IMGFEED_TEST_IMAGES"); dir != "" {
 		more, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
@@ -83,9 +81,7 @@ func TestSameAsFile(t *testing.T) {
 		}
 	}
 	t.Logf("%d files of %d bytes in records of %d", taken, bytesIn, bytesOut)
-	if taken < 15 {
-		t.Errorf("%d files were taken", taken)
-	}
+	testenv.Check(t, taken >= 15, "%d files were taken", taken)
 }
 
 // noise makes a file whose coefficients are as large as can be, in a tile more than a row has.
@@ -102,9 +98,8 @@ func TestAfterDamage(t *testing.T) {
 	for i := len(damaged) / 2; i < len(damaged)-2; i++ { // bits that are not a code
 		damaged[i] = 0xfe
 	}
-	if _, _, err := e.Encode(nil, damaged); err == nil {
-		t.Fatal("a damaged file is taken")
-	}
+	_, _, err := e.Encode(nil, damaged)
+	testenv.Require(t, err != nil, "a damaged file is taken")
 	got, _ := testenv.Must2(e.Encode(nil, whole))(t)
 	testenv.Same(t, got, want, "the record after a damaged file")
 }
@@ -164,9 +159,7 @@ func TestGolden(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".jpg")
 		data := testenv.Must(os.ReadFile(file))(t)
 		record, _, err := e.Encode(nil, data)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		testenv.Require(t, err == nil, "%v, %v", name, err)
 		path := filepath.Join("testdata", name+".coefficients")
 		if *update {
 			testenv.OK(t, os.WriteFile(path, record, 0o644))
@@ -197,9 +190,7 @@ func TestKernels(t *testing.T) {
 		k.spread(masks, codes, withSlack(cells))
 		generic.spread(want, codes, cells)
 		for i := range want {
-			if masks[i] != want[i] {
-				t.Fatalf("%v: spread: %x, want %x", level, masks[i], want[i])
-			}
+			testenv.Require(t, masks[i] == want[i], "%v: spread: %x, want %x", level, masks[i], want[i])
 		}
 		for more := range int8(2) {
 			widths, planes := random(quads*widthsBytes), random(quads*bundleValues)
@@ -225,9 +216,7 @@ func TestKernels(t *testing.T) {
 		}
 		n, m := k.expand(got[:], masks, values, withSlack(firsts), dcs), generic.expand(expected[:], masks, values, firsts, dcs)
 		for i := range quads {
-			if *got[i] != *expected[i] || n != m {
-				t.Fatalf("%v: expand: quad %d differs; %d values, want %d", level, i, n, m)
-			}
+			testenv.Require(t, *got[i] == *expected[i] && n == m, "%v: expand: quad %d differs; %d values, want %d", level, i, n, m)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // enlarged returns a small file that says that it holds side × side pixels.
@@ -27,9 +28,7 @@ func enlarged(t *testing.T, data []byte, side int) []byte {
 		little.PutUint32(data[22:], uint32(side))
 	case GIF:
 		frame := bytes.Index(data, append([]byte{0x2c, 0, 0, 0, 0}, data[6:10]...))
-		if frame < 0 {
-			t.Fatal("no frame that fills the screen")
-		}
+		testenv.Require(t, frame >= 0, "no frame that fills the screen")
 		for _, at := range []int{6, 8, frame + 5, frame + 7} {
 			little.PutUint16(data[at:], uint16(side))
 		}
@@ -69,12 +68,9 @@ func TestSizesThatAreClaimed(t *testing.T) {
 			before := allocated[0].Value.Uint64()
 			err := read()
 			metrics.Read(allocated)
-			if n := allocated[0].Value.Uint64() - before; n > 16<<20 {
-				t.Errorf("%s: %d bytes are allocated for a file of %d", name, n, len(data))
-			}
-			if err == nil {
-				t.Errorf("%s: a file of %d bytes holds %d pixels", name, len(data), side*side)
-			}
+			n := allocated[0].Value.Uint64() - before
+			testenv.Check(t, n <= 16<<20, "%s: %d bytes are allocated for a file of %d", name, n, len(data))
+			testenv.Check(t, err != nil, "%s: a file of %d bytes holds %d pixels", name, len(data), side*side)
 		}
 	})
 }

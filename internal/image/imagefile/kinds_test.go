@@ -45,9 +45,7 @@ func decodeFull(d *Decoder, data []byte) (pix []byte, width, height int, err err
 func forEachKind(t testing.TB, do func(name string, data, want []byte)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/*.rgb")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("%d files in testdata, %v", len(files), err)
-	}
+	testenv.Require(t, err == nil && len(files) >= 20, "%d files in testdata, %v", len(files), err)
 	for _, file := range files {
 		want := testenv.Must(os.ReadFile(file))(t)
 		data := testenv.Must(os.ReadFile(strings.TrimSuffix(file, ".rgb")))(t)
@@ -155,22 +153,17 @@ func TestFormats(t *testing.T) {
 	names := map[string]bool{}
 	for i := range len(formats) + 2 {
 		name := Format(i).String()
-		if name == "" || names[name] {
-			t.Errorf("format %d is called %q", i, name)
-		}
+		testenv.Check(t, name != "" && !names[name], "format %d is called %q", i, name)
 		names[name] = true
 	}
-	if PixelsMax != 2*89478485 {
-		t.Errorf("the limit is %d pixels, Pillow's is %d", PixelsMax, 2*89478485)
-	}
+	testenv.Check(t, PixelsMax == 2*89478485, "the limit is %d pixels, Pillow's is %d", PixelsMax, 2*89478485)
 	forEachKind(t, func(name string, data, _ []byte) {
 		want := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, ".rgb")), ".")
 		if want == "jpg" {
 			want = "jpeg"
 		}
-		if got := Sniff(data[:12]); got.String() != want || !HasExtension(want) {
-			t.Errorf("%s is taken for %v", name, got)
-		}
+		got := Sniff(data[:12])
+		testenv.Check(t, got.String() == want && HasExtension(want), "%s is taken for %v", name, got)
 	})
 }
 
@@ -178,7 +171,6 @@ func TestFormats(t *testing.T) {
 func TestMemoryIsLetGo(t *testing.T) {
 	d := NewDecoder(kernel.Generic)
 	d.whole.Resize(6000, 4000)
-	if _, _, err := d.Open(Unknown, kind(t, "rgb.bmp", func([]byte) {}), nil); err != nil || cap(d.whole.Pix) > KeepBytesMax {
-		t.Errorf("%d bytes are kept, %v", cap(d.whole.Pix), err)
-	}
+	_, _, err := d.Open(Unknown, kind(t, "rgb.bmp", func([]byte) {}), nil)
+	testenv.Check(t, err == nil && cap(d.whole.Pix) <= KeepBytesMax, "%d bytes are kept, %v", cap(d.whole.Pix), err)
 }

@@ -26,18 +26,15 @@ func TestOrientation(t *testing.T) {
 			testenv.Equal(t, Orientation(exif(n, big)), want, "%d, big-endian %v", n, big)
 		}
 	}
-	if Orientation(nil) != 1 || Orientation([]byte(pngSignature)) != 1 {
-		t.Error("a file that is no JPEG has an orientation")
-	}
+	testenv.Check(t, Orientation(nil) == 1 && Orientation([]byte(pngSignature)) == 1, "a file that is no JPEG has an orientation")
 }
 
 func FuzzOrientation(f *testing.F) {
 	f.Add(exif(6, false))
 	f.Add(exif(3, true))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if n := Orientation(data); n < 1 || n > 8 {
-			t.Errorf("%d", n)
-		}
+		n := Orientation(data)
+		testenv.Check(t, n >= 1 && n <= 8, "%d", n)
 	})
 }
 
@@ -60,7 +57,5 @@ func TestSizeIsTheDecodersSize(t *testing.T) {
 		}
 		seen++
 	}
-	if seen == 0 {
-		t.Error("no images in testdata")
-	}
+	testenv.Check(t, seen != 0, "no images in testdata")
 }

@@ -16,9 +16,7 @@ import (
 func imageData(t *testing.T, data []byte) (start, end int) {
 	t.Helper()
 	start = bytes.Index(data, []byte("IDAT")) - 4
-	if start < 0 {
-		t.Fatal("no IDAT")
-	}
+	testenv.Require(t, start >= 0, "no IDAT")
 	return start, start + pngChunkBytes + int(binary.BigEndian.Uint32(data[start:]))
 }
 
@@ -93,7 +91,5 @@ func TestDamagedPNG(t *testing.T) {
 			}
 		}
 	})
-	if files < 15 {
-		t.Errorf("%d PNG files", files)
-	}
+	testenv.Check(t, files >= 15, "%d PNG files", files)
 }

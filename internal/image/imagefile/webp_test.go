@@ -59,9 +59,7 @@ func TestChromaIsWeighed(t *testing.T) {
 	// V is 128, (3·128+240+2)/4 = 156, 212 and 240. Pixel 2: R is (9538 + 21654 − 14234)>>6 = 264, clipped; G is
 	// (9538 − 3209 − 11030 + 8708)>>6 = 62; B is (9538 + 16525 − 17685)>>6 = 130.
 	want := []byte{0, 0, 0, 255, 232, 255, 255, 62, 130, 255, 37, 128}
-	if !bytes.Equal(got[:12], want) || !bytes.Equal(got[12:], want) {
-		t.Errorf("%v, want %v twice", got, want)
-	}
+	testenv.Check(t, bytes.Equal(got[:12], want) && bytes.Equal(got[12:], want), "%v, want %v twice", got, want)
 }
 
 // webpFile returns a file of the chunks given, each a name and its content.
@@ -152,9 +150,7 @@ func FuzzWhole(f *testing.F) {
 		}
 		first, w, h, err := decodeFull(d, data)
 		first = bytes.Clone(first)
-		if err == nil && (w < 1 || h < 1 || len(first) != 3*w*h) {
-			t.Fatalf("%d×%d pixels in %d bytes", w, h, len(first))
-		}
+		testenv.Require(t, err != nil || w >= 1 && h >= 1 && len(first) == 3*w*h, "%d×%d pixels in %d bytes", w, h, len(first))
 		if d.whole.Pix != nil {
 			d.whole.Pix = bytes.Repeat([]byte{0xa5}, cap(d.whole.Pix))
 		}

@@ -138,9 +138,7 @@ func (c *oddity) check(t *testing.T, level int, d *Decoder, size image.Point, wa
 	case err == nil && refused == nil && (config.Width != size.X || config.Height != size.Y || !bytes.Equal(pix, want)):
 		t.Errorf("%s: level %d: pixels differ from Pillow's", c.name, level)
 	}
-	if err != nil && !isOurs(err) {
-		t.Errorf("%s: level %d: error of type %T", c.name, level, err)
-	}
+	testenv.Check(t, err == nil || isOurs(err), "%s: level %d: error of type %T", c.name, level, err)
 }
 
 func isOurs(err error) bool {
@@ -217,16 +215,12 @@ func TestLongestBlocks(t *testing.T) {
 	var predictor [4]int32
 	var extent [mcuBlocksMax]uint8
 	r.seek(d.scan.bytes, 0)
-	if !r.decodeBlocks(blocks[:], &predictor, &extent, false) {
-		t.Fatal("the longest blocks were taken for invalid")
-	}
+	testenv.Require(t, r.decodeBlocks(blocks[:], &predictor, &extent, false), "the longest blocks were taken for invalid")
 	used := r.position(d.scan.bytes)
-	if want := batchBlocksMax * (31 + 63*31); used != want {
-		t.Errorf("the longest blocks took %d bits, want %d", used, want)
-	}
-	if limit := (len(d.scan.bytes) - 8) * 8; used+64 > limit {
-		t.Errorf("the reader came to bit %d, and may load up to %d", used, limit)
-	}
+	want := batchBlocksMax * (31 + 63*31)
+	testenv.Check(t, used == want, "the longest blocks took %d bits, want %d", used, want)
+	limit := (len(d.scan.bytes) - 8) * 8
+	testenv.Check(t, used+64 <= limit, "the reader came to bit %d, and may load up to %d", used, limit)
 }
 
 // TestLimits checks that a small file cannot ask for much memory.
@@ -250,9 +244,8 @@ func TestLimits(t *testing.T) {
 		if _, _, err := d.AppendIndex(nil, data); !errors.As(err, &format) {
 			t.Errorf("%s of 10000×10000 pixels: %v", name, err)
 		}
-		if n := len(d.coefs.quads); n > 0 {
-			t.Errorf("%s: room was made for %d quads of coefficients", name, n)
-		}
+		n := len(d.coefs.quads)
+		testenv.Check(t, n <= 0, "%s: room was made for %d quads of coefficients", name, n)
 	}
 }
 

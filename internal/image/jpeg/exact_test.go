@@ -105,9 +105,7 @@ func TestPhotographs(t *testing.T) {
 	images, decodes := 0, 0
 	for _, file := range files {
 		size, want, refused := py.decode(t, file)
-		if refused != nil {
-			t.Fatalf("%s: Pillow: %v", file, refused)
-		}
+		testenv.Require(t, refused == nil, "%s: Pillow: %v", file, refused)
 		decodes += compareWith(t, decoders, rnd, filepath.Base(file), readFile(t, file), want, size)
 		images++
 	}
@@ -214,9 +212,7 @@ func (v *variant) encode(t testing.TB, ppm string) []byte {
 		args = slices.Concat([]string{ppm}, v.options, []string{"jpg:-"})
 	}
 	data, err := exec.Command(path, args...).Output()
-	if err != nil {
-		t.Fatalf("%s: %s %v: %v", v.name, path, args, err)
-	}
+	testenv.OK(t, err, "%s: %s %v", v.name, path, args)
 	if v.jpegtran != nil {
 		cmd := exec.Command(testenv.Jpegtran.Path(t), v.jpegtran...)
 		cmd.Stdin = bytes.NewReader(data)
@@ -271,9 +267,7 @@ func TestMatrix(t *testing.T) {
 			}
 			testenv.OK(t, os.WriteFile(path, data, 0o644))
 			size, want, refused := py.decode(t, path)
-			if refused != nil {
-				t.Fatalf("%s %v: Pillow: %v", v.name, size, refused)
-			}
+			testenv.Require(t, refused == nil, "%s %v: Pillow: %v", v.name, size, refused)
 			decodes += compareWith(t, decoders, rnd, fmt.Sprintf("%s %v", v.name, size), data, want, size)
 			images++
 		}

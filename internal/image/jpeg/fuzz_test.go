@@ -19,9 +19,7 @@ func plannedOut(d *Decoder, q int) unsafe.Pointer { return unsafe.Pointer(&d.bat
 func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64) {
 	config, err := DecodeConfig(data)
 	if err != nil {
-		if !isOurs(err) {
-			t.Fatalf("DecodeConfig: error of type %T", err)
-		}
+		testenv.Require(t, isOurs(err), "DecodeConfig: error of type %T", err)
 		return
 	}
 	if config.Width*config.Height > 1<<18 {
@@ -31,15 +29,11 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 	region := randomRegion(rnd, config.Width, config.Height)
 	whole := image.Rect(0, 0, config.Width, config.Height)
 	index, _, indexErr := decoders[0].AppendIndex(nil, data)
-	if indexErr != nil && !isOurs(indexErr) {
-		t.Fatalf("AppendIndex: error of type %T", indexErr)
-	}
+	testenv.Require(t, indexErr == nil || isOurs(indexErr), "AppendIndex: error of type %T", indexErr)
 	var want []byte
 	for i, d := range decoders {
 		got, err := decodeRegion(d, data, nil, whole)
-		if (err == nil) != (indexErr == nil) {
-			t.Fatalf("level %d: decoding says %v, AppendIndex %v", i, err, indexErr)
-		}
+		testenv.Require(t, (err == nil) == (indexErr == nil), "level %d: decoding says %v, AppendIndex %v", i, err, indexErr)
 		if err != nil {
 			continue
 		}
@@ -156,12 +150,8 @@ func compareTransforms(t *testing.T, decoders []*Decoder, q quad, quant *quad, l
 		default:
 			d.kernels.idct(&in, quant, out[:], 40)
 		}
-		if in != (quad{}) {
-			t.Fatalf("level %d: the coefficients are not cleared", i)
-		}
-		if out != want {
-			t.Fatalf("level %d, last coefficient %d: other samples than the generic transform gives", i, last)
-		}
+		testenv.Require(t, in == (quad{}), "level %d: the coefficients are not cleared", i)
+		testenv.Require(t, out == want, "level %d, last coefficient %d: other samples than the generic transform gives", i, last)
 	}
 }
 

@@ -34,14 +34,10 @@ func updateGolden(t *testing.T) {
 		}
 		path := filepath.Join(dir, v.name+".jpg")
 		data := v.encode(t, ppm)
-		if data == nil {
-			t.Fatal(v.tool)
-		}
+		testenv.Require(t, data != nil, "%v", v.tool)
 		testenv.OK(t, os.WriteFile(path, data, 0o644))
 		_, pix, refused := py.decode(t, path)
-		if refused != nil {
-			t.Fatal(refused)
-		}
+		testenv.Require(t, refused == nil, "%v", refused)
 		fmt.Fprintf(&lines, "%08x %s\n", crc32.ChecksumIEEE(pix), v.name+".jpg")
 	}
 	testenv.OK(t, os.WriteFile(filepath.Join("testdata", "golden.txt"), []byte(lines.String()), 0o644))
@@ -54,9 +50,7 @@ func goldenFiles(t testing.TB) map[string]string {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		golden[name] = sum
 	}
-	if len(golden) < 20 {
-		t.Fatalf("testdata/golden.txt names %d files only", len(golden))
-	}
+	testenv.Require(t, len(golden) >= 20, "testdata/golden.txt names %d files only", len(golden))
 	return golden
 }
 
@@ -71,9 +65,7 @@ func TestGolden(t *testing.T) {
 		var config Config
 		for i, d := range decoders {
 			index, fromHeader, err := d.AppendIndex(nil, data)
-			if err != nil {
-				t.Fatalf("%s: AppendIndex: %v", name, err)
-			}
+			testenv.OK(t, err, "%s: AppendIndex", name)
 			config = fromHeader
 			for _, use := range [][]byte{nil, index} {
 				pix, err := decodeRegion(d, data, use, image.Rectangle{Max: goldenSize})

@@ -40,9 +40,8 @@ func parseForgery(t testing.TB, d *Decoder, index []byte) *forgery {
 			f.entries = append(f.entries, r.entry)
 		}
 	}
-	if err := r.next(&d.frame, d.mcusWide*d.mcusHigh, true); err != nil || len(r.data) > 0 {
-		t.Fatalf("%d bytes after the last entry, error %v", len(r.data), err)
-	}
+	err := r.next(&d.frame, d.mcusWide*d.mcusHigh, true)
+	testenv.Require(t, err == nil && len(r.data) == 0, "%d bytes after the last entry, error %v", len(r.data), err)
 	f.entries = append(f.entries, r.entry)
 	return f
 }
@@ -154,9 +153,8 @@ func indexedFiles(t testing.TB, d *Decoder) (files []indexedFile) {
 			return
 		}
 		f := indexedFile{name: name, data: data, index: parseForgery(t, d, index), size: image.Pt(config.Width, config.Height)}
-		if again := f.index.encode(); !bytes.Equal(again, index) {
-			t.Fatalf("%s: the index comes out as %x, was %x", name, again, index)
-		}
+		again := f.index.encode()
+		testenv.Require(t, bytes.Equal(again, index), "%s: the index comes out as %x, was %x", name, again, index)
 		f.pix = testenv.Must(decodeRegion(d, data, nil, image.Rectangle{Max: f.size}))(t)
 		files = append(files, f)
 	}
@@ -273,9 +271,7 @@ func FuzzIndex(f *testing.F) {
 		for i, d := range decoders {
 			for _, r := range []image.Rectangle{r, whole} {
 				got, err := decodeRegion(d, file.data, index, r)
-				if err != nil && !isOurs(err) {
-					t.Fatalf("level %d, region %v: error of type %T", i, r, err)
-				}
+				testenv.Require(t, err == nil || isOurs(err), "level %d, region %v: error of type %T", i, r, err)
 				if err == nil && r == whole && !bytes.Equal(got, file.pix) {
 					t.Fatalf("level %d: other pixels of the whole image, which proves itself", i)
 				}

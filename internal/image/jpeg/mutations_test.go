@@ -203,9 +203,7 @@ func mutationsAsked(t testing.TB) (count int, seed uint64) {
 			continue
 		}
 		n, err := strconv.ParseUint(text, 10, 63)
-		if err != nil {
-			t.Fatalf("IMGFEED_JPEG_MUTATIONS: %v", err)
-		}
+		testenv.OK(t, err, "IMGFEED_JPEG_MUTATIONS")
 		set(n)
 	}
 	return count, seed

@@ -40,9 +40,7 @@ func (p *pillow) decode(t testing.TB, path string) (size image.Point, pix []byte
 func (p *pillow) make(t testing.TB, path string, size image.Point, mode string, quality, subsampling, progressive, seed int) []byte {
 	t.Helper()
 	_, pix, refused := p.ask(t, fmt.Sprintf("make %d %d %s %d %d %d %d %s", size.X, size.Y, mode, quality, subsampling, progressive, seed, path))
-	if refused != nil {
-		t.Fatalf("Pillow cannot make %v %s: %v", size, mode, refused)
-	}
+	testenv.Require(t, refused == nil, "Pillow cannot make %v %s: %v", size, mode, refused)
 	return pix
 }
 
@@ -67,9 +65,7 @@ func photographs(t testing.TB) []string {
 		t.Skip("not compared: set IMGFEED_TEST_IMAGES to a folder of photographs (*.JPEG)")
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.JPEG"))
-	if len(files) == 0 {
-		t.Fatalf("no *.JPEG in IMGFEED_TEST_IMAGES=%s", dir)
-	}
+	testenv.Require(t, len(files) > 0, "no *.JPEG in IMGFEED_TEST_IMAGES=%s", dir)
 	return files
 }
 

@@ -121,9 +121,7 @@ func TestDocumentedExample(t *testing.T) {
 	text := testenv.Must(os.ReadFile(path))(t)
 	_, rest, _ := strings.Cut(string(text), "<!-- example blob -->\n```\n")
 	dump, _, found := strings.Cut(rest, "```")
-	if !found {
-		t.Fatalf("%s has no example blob", path)
-	}
+	testenv.Require(t, found, "%s has no example blob", path)
 	// A line is an offset, bytes, and what they are behind a semicolon.
 	var digits strings.Builder
 	for _, line := range strings.Split(strings.TrimSpace(dump), "\n") {

@@ -28,9 +28,7 @@ func newGuarded(tb testing.TB, size int) guarded {
 		testenv.OK(tb, syscall.Mprotect(edge, syscall.PROT_NONE))
 	}
 	tb.Cleanup(func() {
-		if err := syscall.Munmap(m); err != nil {
-			tb.Error(err)
-		}
+		testenv.OK(tb, syscall.Munmap(m))
 	})
 	return guarded{m[page : page+size : page+size]}
 }

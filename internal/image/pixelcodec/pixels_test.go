@@ -171,9 +171,7 @@ func TestParams(t *testing.T) {
 	pix := testImage(w, h, 3)
 	for _, level := range kernel.Available() {
 		c := mustNew(t, back, level)
-		if !reflect.DeepEqual(c.Params(), p) {
-			t.Errorf("Params() = %+v, want %+v", c.Params(), p)
-		}
+		testenv.Check(t, reflect.DeepEqual(c.Params(), p), "Params() = %+v, want %+v", c.Params(), p)
 		blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 		checkRegion(t, c, blob, pix, w, image.Rect(3, 5, 67, 29))
 	}

@@ -1,6 +1,10 @@
 package pixelcodec
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+)
 
 // TestPrefetcher checks that the steps cover the memory, in whole lines but for the last.
 func TestPrefetcher(t *testing.T) {
@@ -9,15 +13,11 @@ func TestPrefetcher(t *testing.T) {
 			var p prefetcher
 			p.Prefetch(make([]byte, n))
 			p.begin(steps)
-			if p.step%64 != 0 {
-				t.Errorf("%d bytes in %d steps: %d bytes a step", n, steps, p.step)
-			}
+			testenv.Check(t, p.step%64 == 0, "%d bytes in %d steps: %d bytes a step", n, steps, p.step)
 			for range max(steps, 1) {
 				p.fetch()
 			}
-			if len(p.memory) != 0 {
-				t.Errorf("%d bytes in %d steps: %d are left", n, steps, len(p.memory))
-			}
+			testenv.Check(t, len(p.memory) == 0, "%d bytes in %d steps: %d are left", n, steps, len(p.memory))
 		}
 	}
 }

@@ -29,9 +29,7 @@ func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 	view := func(prot int) []byte {
 		m := testenv.Must(syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED))(t)
 		t.Cleanup(func() {
-			if err := syscall.Munmap(m); err != nil {
-				t.Error(err)
-			}
+			testenv.OK(t, syscall.Munmap(m))
 		})
 		return m
 	}
@@ -85,9 +83,8 @@ func TestBlobWrittenToMeanwhile(t *testing.T) {
 			c.NonTemporal(rng.IntN(2) == 0)
 			out := resample.Output{Pix: dst.last(n), Width: r.Dx(), Height: r.Dy(), Layout: resample.Layout(rng.IntN(2)), Flip: rng.IntN(2) == 0}
 			err := c.DecodeTo(out, read, r)
-			if format, ok := errors.AsType[*FormatError](err); ok && (format.Offset < 0 || format.Offset > len(blob)) {
-				t.Errorf("error outside the blob: %v", err)
-			}
+			format, ok := errors.AsType[*FormatError](err)
+			testenv.Check(t, !ok || format.Offset >= 0 && format.Offset <= len(blob), "error outside the blob: %v", err)
 			if err == nil {
 				decoded++
 			} else {

@@ -70,9 +70,7 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		}
-		if differ < 10 {
-			t.Errorf("%v: %d results tell the releases apart, too few to test their order", level, differ)
-		}
+		testenv.Check(t, differ >= 10, "%v: %d results tell the releases apart, too few to test their order", level, differ)
 	}
 }
 
@@ -80,9 +78,7 @@ func TestGolden(t *testing.T) {
 func updateGolden(t *testing.T) {
 	p := startPillow(t)
 	old, err := os.ReadFile(goldenFile)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
+	testenv.Require(t, err == nil || os.IsNotExist(err), "%v", err)
 	lines := []string{"# resampler filter source output kept-from kept-to crc32: TestGolden's, by go test -run Golden -update with each Pillow"}
 	for _, line := range strings.Split(strings.TrimSpace(string(old)), "\n") {
 		if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, p.algorithm.String()+" ") && line != "" {

@@ -47,9 +47,7 @@ func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) 
 				dst = dst.Part(image.Rectangle{Max: c.keep.Size()}.Add(image.Pt(i/2, i%2)))
 			}
 			err := r.Resize(dst, Scaling{src, stride, have, c.srcW, c.srcH, variant >= 4, c.outW, c.outH, c.keep, c.filter, c.algorithm})
-			if err != nil {
-				t.Fatalf("%v, %v: %v", c, r.level, err)
-			}
+			testenv.OK(t, err, "%v, %v", c, r.level)
 			for y := range dst.Height * min(dst.Stride, 1) {
 				copy(pix[3*dst.Width*y:][:3*dst.Width], dst.Pix[dst.Stride*y:])
 			}

@@ -53,17 +53,14 @@ func TestVerticalFirst(t *testing.T) {
 		{10, 20, 10, 10, false}, // no horizontal pass
 	} {
 		testenv.Equal(t, Pillow13.verticalFirst(c.srcW, c.srcH, c.outW, c.outH), c.want, "%+v: vertical first", c)
-		if Pillow12.verticalFirst(c.srcW, c.srcH, c.outW, c.outH) {
-			t.Errorf("%+v: vertical first before 13", c)
-		}
+		testenv.Check(t, !Pillow12.verticalFirst(c.srcW, c.srcH, c.outW, c.outH), "%+v: vertical first before 13", c)
 	}
 }
 
 func TestResizeShortSide(t *testing.T) {
 	for _, c := range [][5]int{{500, 375, 256, 341, 256}, {375, 500, 256, 256, 341}, {100, 100, 32, 32, 32}, {3, 1, 7, 21, 7}} {
-		if w, h := ResizeShortSide(c[0], c[1], c[2]); w != c[3] || h != c[4] {
-			t.Errorf("ResizeShortSide(%d, %d, %d) = %d, %d; want %d, %d", c[0], c[1], c[2], w, h, c[3], c[4])
-		}
+		w, h := ResizeShortSide(c[0], c[1], c[2])
+		testenv.Check(t, w == c[3] && h == c[4], "ResizeShortSide(%d, %d, %d) = %d, %d; want %d, %d", c[0], c[1], c[2], w, h, c[3], c[4])
 	}
 }
 
@@ -73,9 +70,8 @@ func TestPackageExample(t *testing.T) {
 	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false, false}, kernel.Generic, false)
 	testenv.Equal(t, [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}, [3]int32{1797559, 1797559, 599186}, "weights")
 	c := resizeCase{[]byte{10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40}, 4, 1, 2, 1, image.Rect(0, 0, 1, 1), Bilinear, Pillow13}
-	if got := c.run(t, &Resampler{}, NHWC, false); got[0] != 17 {
-		t.Errorf("first pixel %d, want 17", got[0])
-	}
+	got := c.run(t, &Resampler{}, NHWC, false)
+	testenv.Check(t, got[0] == 17, "first pixel %d, want 17", got[0])
 }
 
 // TestLayoutAndFlip compares each variant with a rearrangement of the plain result.
@@ -135,9 +131,8 @@ func TestResizeErrors(t *testing.T) {
 	} {
 		a := good
 		spoil(&a)
-		if err := resize(a); !errors.Is(err, ErrArgument) {
-			t.Errorf("%s: error %v, want ErrArgument", name, err)
-		}
+		err := resize(a)
+		testenv.Check(t, errors.Is(err, ErrArgument), "%s: error %v, want ErrArgument", name, err)
 	}
 }
 
@@ -190,9 +185,7 @@ func TestCopyErrors(t *testing.T) {
 	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5), [3]byte{}); !errors.Is(err, ErrArgument) {
 		t.Errorf("a copy of nothing: %v", err)
 	}
-	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10), [3]byte{}); err != nil {
-		t.Error(err)
-	}
+	testenv.OK(t, new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10), [3]byte{}))
 }
 
 // TestAllocations runs varied resizes twice; the second time nothing may be allocated.

@@ -23,9 +23,8 @@ func TestDrawBox(t *testing.T) {
 			drawn = append(drawn, i)
 		}
 	}
-	if want := []int{1, 2, 3, 5, 7, 9, 10, 11}; !slices.Equal(drawn, want) {
-		t.Errorf("%v, want %v", drawn, want)
-	}
+	want := []int{1, 2, 3, 5, 7, 9, 10, 11}
+	testenv.Check(t, slices.Equal(drawn, want), "%v, want %v", drawn, want)
 	for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e30} {
 		drawBox(pix, 4, 3, [4]float32{x, x, 1, 1}, -1)
 	}
@@ -34,7 +33,6 @@ func TestDrawBox(t *testing.T) {
 func TestDrawMask(t *testing.T) {
 	pix := make([]byte, 3*4)
 	drawMask(pix, 4, 1, []byte{0, 255}, 2, 1)
-	if want := []byte{64, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0}; !slices.Equal(pix, want) {
-		t.Errorf("%v, want %v", pix, want)
-	}
+	want := []byte{64, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0}
+	testenv.Check(t, slices.Equal(pix, want), "%v, want %v", pix, want)
 }

@@ -49,9 +49,8 @@ func TestNew(t *testing.T) {
 		r, g, b, _ := shown.At(tt.wantW/2, tt.wantH/2).RGBA()
 		from := pix[3*(tt.h/2*tt.w+tt.w/2):]
 		for c, got := range []uint32{r, g, b} {
-			if d := int(got>>8) - int(from[c]); max(d, -d) > tt.differs {
-				t.Errorf("%d × %d: channel %d in the middle is %d, was %d", tt.w, tt.h, c, got>>8, from[c])
-			}
+			d := int(got>>8) - int(from[c])
+			testenv.Check(t, max(d, -d) <= tt.differs, "%d × %d: channel %d in the middle is %d, was %d", tt.w, tt.h, c, got>>8, from[c])
 		}
 	}
 }
