@@ -97,9 +97,8 @@ func TestFromShards(t *testing.T) {
 func TestFromShardsUnknownEncoding(t *testing.T) {
 	set := testenv.Must(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)
 	defer set.Close()
-	if _, err := FromShards(set); err == nil || !strings.Contains(err.Error(), "waves") {
-		t.Errorf("an unknown encoding: %v", err)
-	}
+	_, err := FromShards(set)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), "waves"), "an unknown encoding: %v", err)
 }
 
 // TestDamagedRecord flips a byte of a record on disk: the error must name key, file, record and offset.
@@ -118,9 +117,8 @@ func TestDamagedRecord(t *testing.T) {
 	if !errors.As(err, &sample) || !errors.As(err, &corrupt) || sample.Index != 5 || corrupt.Offset != entry.Offset || corrupt.Path != file {
 		t.Fatalf("error %v", err)
 	}
-	if key, _ := set.Key(5); sample.Key != key {
-		t.Errorf("the error names key %q, want %q", sample.Key, key)
-	}
+	key, _ := set.Key(5)
+	testenv.Check(t, sample.Key == key, "the error names key %q, want %q", sample.Key, key)
 }
 
 // BenchmarkStream serves pixels, the fastest encoding, through a pool of one worker.

@@ -69,9 +69,8 @@ func serveRemotes(t testing.TB, p *Pool, n int, remote func() *testRemote) {
 		r := remote()
 		running.Go(func() {
 			for ctx.Err() == nil {
-				if err := p.ServeRemote(ctx, r); !errors.Is(err, errTorn) && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
-					t.Error(err)
-				}
+				err := p.ServeRemote(ctx, r)
+				testenv.Check(t, errors.Is(err, errTorn) || errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed), "%v", err)
 			}
 		})
 	}
@@ -153,9 +152,8 @@ func TestReserveIsWoken(t *testing.T) {
 		defer cancel()
 		go near.ServeRemote(ctx, r)
 		synctest.Wait()
-		if _, err := serve(t, near, cfg); err != nil || pieces != 3 {
-			t.Errorf("%d pieces, %v", pieces, err)
-		}
+		_, err := serve(t, near, cfg)
+		testenv.Check(t, err == nil && pieces == 3, "%d pieces, %v", pieces, err)
 	})
 }
 
@@ -234,9 +232,7 @@ func TestRemotesAllocateNothing(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for range samples / 50 {
 			b, err := s.Next(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			cfg.Slots.Put(b.Slot)
 		}
 		runtime.ReadMemStats(&after)
@@ -246,9 +242,8 @@ func TestRemotesAllocateNothing(t *testing.T) {
 		return float64(after.Mallocs - before.Mallocs)
 	}
 	few, many := mallocs(500), mallocs(5000)
-	if perSample := (many - few) / 4500; perSample > 0.2 {
-		t.Errorf("%.2f allocations a sample (%.0f for 500, %.0f for 5000)", perSample, few, many)
-	}
+	perSample := (many - few) / 4500
+	testenv.Check(t, perSample <= 0.2, "%.2f allocations a sample (%.0f for 500, %.0f for 5000)", perSample, few, many)
 }
 
 // An idleRemote claims to have made everything.
@@ -266,8 +261,6 @@ func (*idleRemote) Make(p *Piece, made []bool) error {
 // TestThreads counts the workers that take every sample: one for each processor unless a number is given, and none with NoThreads.
 func TestThreads(t *testing.T) {
 	for threads, want := range map[int]int{0: runtime.GOMAXPROCS(0), 1: 1, 3: 3, NoThreads: 0} {
-		if got := newTestPool(t, threads).Threads(); got != want {
-			t.Errorf("Threads: %d gives %d, want %d", threads, got, want)
-		}
+		testenv.Equal(t, newTestPool(t, threads).Threads(), want, "threads of a pool of %d", threads)
 	}
 }

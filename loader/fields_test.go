@@ -45,9 +45,8 @@ func TestFieldsArePut(t *testing.T) {
 	floats := testenv.Must(NewFields(schema, []string{"attributes"}))(t)
 	s = fieldSlot(floats, 1)
 	floats.blank(s, 0)
-	if x := math.Float32frombits(binary.LittleEndian.Uint32(s.Fields[0][156:])); x == x {
-		t.Errorf("a blank sample's last number is %v", x)
-	}
+	x := math.Float32frombits(binary.LittleEndian.Uint32(s.Fields[0][156:]))
+	testenv.Check(t, x != x, "a blank sample's last number is %v", x)
 	for _, names := range [][]string{{"colour"}, {"age", "age"}} {
 		if _, err := NewFields(schema, names); err == nil {
 			t.Errorf("%v are chosen", names)
@@ -59,9 +58,7 @@ func TestFieldsArePut(t *testing.T) {
 func BenchmarkFieldsPut(b *testing.B) {
 	schema, record := someFields()
 	f, err := NewFields(schema, []string{"attributes", "caption", "age"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	s, values := fieldSlot(f, 256), make([][]byte, 0, 3)
 	b.ReportAllocs()
 	for i := range b.N {

@@ -108,9 +108,8 @@ func goldenSums(t *testing.T) (lines []string) {
 		want := sumBatches(t, sets[0], text, order)
 		sum(want, "transform %s", text)
 		for i, name := range names {
-			if got := sumBatches(t, sets[i], text, order); got != want {
-				t.Errorf("%s from %s: %x, want %x as from original", text, name, got, want)
-			}
+			got := sumBatches(t, sets[i], text, order)
+			testenv.Check(t, got == want, "%s from %s: %x, want %x as from original", text, name, got, want)
 		}
 	}
 	for _, policy := range []plan.Policy{plan.Pad, plan.DropLast, plan.Uneven} {
@@ -151,9 +150,7 @@ func goldenSplit(t *testing.T, images []string) *dataset.Split {
 		path := filepath.Join(dir, []string{"cat", "dog"}[i%2], filepath.Base(name))
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, must(os.ReadFile("../internal/image/"+name)), 0o666),
 			os.Chtimes(path, time.Time{}, time.Unix(1_700_000_000, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	return must(source.Open(dir, dataset.Options{}))[0]
 }

@@ -221,9 +221,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 				repetition = again[i]
 			}
 			record, _, err := set.Record(index, nil, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			pix := make([]byte, cfg.Views[0].OutputBytes())
 			params := testenv.Must(engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, sourceOf(set, &record),
 				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0)))(t)

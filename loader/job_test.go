@@ -30,9 +30,8 @@ func TestDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range done {
-			if n := done[i].Load(); n != 1 {
-				t.Errorf("%d was done %d times", i, n)
-			}
+			n := done[i].Load()
+			testenv.Check(t, n == 1, "%d was done %d times", i, n)
 		}
 		bad := errors.New("bad")
 		calls := atomic.Int32{}
@@ -48,9 +47,7 @@ func TestDo(t *testing.T) {
 		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { panic("broken") }); err == nil || err.Error() != "loader: broken" {
 			t.Error(err)
 		}
-		if err := p.Do(t.Context(), 0, nil); err != nil {
-			t.Error(err)
-		}
+		testenv.OK(t, p.Do(t.Context(), 0, nil))
 		sleep := func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -73,9 +70,8 @@ func TestStopwatch(t *testing.T) {
 		var slots SlotPool
 		check := func(want Waits) {
 			t.Helper()
-			if got := slots.Waits(); got != want {
-				t.Errorf("%+v, want %+v", got, want)
-			}
+			got := slots.Waits()
+			testenv.Check(t, got == want, "%+v, want %+v", got, want)
 		}
 		check(Waits{})
 		slots.idle.set(true)

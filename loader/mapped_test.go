@@ -53,9 +53,7 @@ func TestFileCutShort(t *testing.T) {
 		cfg := StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank}
 		stream := testenv.Must(pool.NewStream(cfg))(t)
 		batch, err := stream.Next(context.Background())
-		if err != nil || len(batch.Bad) != 5 {
-			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
-		}
+		testenv.Check(t, err == nil && len(batch.Bad) == 5, "%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
 		slots.Put(batch.Slot)
 		if _, err := stream.Next(context.Background()); err != io.EOF {
 			t.Error(err)
@@ -133,7 +131,6 @@ func TestFlippedBitInMapping(t *testing.T) {
 	b[0] ^= 4
 	testenv.Must(f.WriteAt(b[:], e.Offset+777))(t)
 	_, _, err := served.Record(3, nil, true)
-	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
-		t.Errorf("%v (%v)", err, sum)
-	}
+	sum, ok := errors.AsType[*shard.ChecksumError](err)
+	testenv.Check(t, ok, "%v (%v)", err, sum)
 }

@@ -17,9 +17,7 @@ func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 	t.Helper()
 	s := testenv.Must(newTestPool(t, 2).NewStream(cfg))(t)
 	defer s.Close()
-	if s.Previewer() != nil {
-		t.Error("there is something to look at before the first batch")
-	}
+	testenv.Check(t, s.Previewer() == nil, "there is something to look at before the first batch")
 	for {
 		b := testenv.Must(s.Next(t.Context()))(t)
 		if b.Number == number {
@@ -60,9 +58,7 @@ func TestPreviewOfViews(t *testing.T) {
 		checkViews(t, cfg, b, i, shown)
 		record, _, _ := set.Record(shown.Index, nil, false)
 		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(sourceOf(set, &record))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if o := shown.Original; shown.Stored != image.Pt(w, h) || max(o.Width, o.Height) != min(side, max(w, h)) || len(o.Pix) != 3*o.Width*o.Height {
 			t.Errorf("an image of %d × %d is shown as one of %v, in %d × %d and %d bytes", w, h, shown.Stored, o.Width, o.Height, len(o.Pix))
 		} else if max(w, h) <= side && !bytes.Equal(o.Pix, whole) {
@@ -79,14 +75,10 @@ func TestPreviewOfASubstitute(t *testing.T) {
 		sc := testStream(t, set, cfg, 2)
 		sc.OnError = onError
 		b, p := lookedAt(t, sc, 1)
-		if len(b.Bad) != 1 || b.Bad[0].Position != 3 {
-			t.Fatalf("%+v", b)
-		}
+		testenv.Require(t, len(b.Bad) == 1 && b.Bad[0].Position == 3, "%+v", b)
 		for i := range b.Count {
 			shown := p.Sample(i, 8)
-			if (shown.Bad != nil) != (i == 3) {
-				t.Errorf("position %d: bad is %v", i, shown.Bad)
-			}
+			testenv.Check(t, (shown.Bad != nil) == (i == 3), "position %d: bad is %v", i, shown.Bad)
 			if i != 3 || onError == Substitute {
 				checkViews(t, sc, b, i, shown)
 			} else if shown.Index != 13 || shown.Views != nil || shown.Label != BlankLabel || shown.Key != "k" || shown.Err != nil {
@@ -111,13 +103,9 @@ func TestWhole(t *testing.T) {
 	samples := testenv.Must(FromShards(set))(t)
 	for i := range set.Len() {
 		record, _, err := set.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		image, label, err := Whole(samples, i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if image.Width != int(record.Width) || image.Height != int(record.Height) || label != record.Label || len(image.Pix) != 3*image.Width*image.Height {
 			t.Errorf("sample %d is %d×%d with label %d and %d bytes, stored are %d×%d and label %d",
 				i, image.Width, image.Height, label, len(image.Pix), record.Width, record.Height, record.Label)

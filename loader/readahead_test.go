@@ -176,9 +176,7 @@ func TestWrongBytesAreReadAgain(t *testing.T) {
 		cfg := testStream(t, set, plan.Config{Samples: 120, BatchSize: 10, Shuffle: true}, 3)
 		got := testenv.Must(serve(t, newTestPool(t, threads), cfg))(t)
 		compareEpochs(t, "read again", got, expect(t, set.memorySet, cfg))
-		if len(set.fetched) != 160 {
-			t.Errorf("%d reads of 120 samples", len(set.fetched))
-		}
+		testenv.Check(t, len(set.fetched) == 160, "%d reads of 120 samples", len(set.fetched))
 		memory, order := substituteConfig(t)
 		memory.panics = -1
 		served := testStream(t, memory, order, 3)
@@ -211,13 +209,11 @@ func TestStreamThatHangs(t *testing.T) {
 		began := time.Now()
 		other := testStream(t, alive, plan.Config{Samples: 60, BatchSize: 10}, 3)
 		got := testenv.Must(serve(t, pool, other))(t)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("beside a stream whose reads hang an epoch takes %v", took)
-		}
+		took := time.Since(began)
+		testenv.Check(t, took <= time.Second, "beside a stream whose reads hang an epoch takes %v", took)
 		compareEpochs(t, "beside a stream whose reads hang", got, expect(t, alive.memorySet, other))
-		if w := cfg.Slots.Waits(); w.ClientNow || !w.ReadsNow {
-			t.Errorf("a stream whose reads hang waits %+v", w)
-		}
+		w := cfg.Slots.Waits()
+		testenv.Check(t, !w.ClientNow && w.ReadsNow, "a stream whose reads hang waits %+v", w)
 		_, err := stream.Next(t.Context())
 		if bad, is := errors.AsType[*SampleError](err); !is || bad.Index > 3 || !storage.IsDown(err) || time.Since(began) != dead.limit {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -242,9 +238,8 @@ func TestPieceOfAStorageThatIsDown(t *testing.T) {
 	cfg := testStream(t, set, plan.Config{Samples: 8, BatchSize: 8}, 1)
 	piece, made := Piece{Slot: newSlots(1, 8, cfg.Views[0])[0], Indices: []int{0, 1, 2, 3, 4, 5, 6, 7}}, make([]bool, 8)
 	err := newTestPool(t, 2).Make(t.Context(), &cfg, &piece, made)
-	if want := []bool{3: true, 6: true, 7: false}; err != nil || !slices.Equal(made, want) {
-		t.Errorf("%v, %v", made, err)
-	}
+	want := []bool{3: true, 6: true, 7: false}
+	testenv.Check(t, err == nil && slices.Equal(made, want), "%v, %v", made, err)
 }
 
 // TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back
@@ -299,7 +294,5 @@ func TestPrefetchAllocatesNothing(t *testing.T) {
 	}
 	allocated(1000)
 	short, long := allocated(2000), allocated(8000)
-	if long > short+300 {
-		t.Errorf("6,000 samples more take %d allocations more", long-short)
-	}
+	testenv.Check(t, long <= short+300, "6,000 samples more take %d allocations more", long-short)
 }

@@ -62,9 +62,7 @@ func TestSchedulerTakesTurns(t *testing.T) {
 			if last = s.next(localWorker{}, last, &c); last.work != want || last.over() {
 				t.Fatalf("turn %d is another one: %+v", i, last)
 			}
-			if last.take(8, turnTime/8) == 8 && !last.over() {
-				t.Errorf("turn %d is not over", i)
-			}
+			testenv.Check(t, last.take(8, turnTime/8) != 8 || last.over(), "turn %d is not over", i)
 		}
 		s.mu.Lock()
 		s.leaveLocked(last)
@@ -87,9 +85,7 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 			t.Fatalf("with a streamQueue alone: %+v", first)
 		}
 		second := s.next(localWorker{}, turn{}, &c)
-		if second.work != a2 || a1.released != 0 {
-			t.Fatal("a batch is dropped while a worker is in it")
-		}
+		testenv.Require(t, second.work == a2 && a1.released == 0, "a batch is dropped while a worker is in it")
 		if got := s.next(localWorker{}, first, &c); got.work != a2 || a1.released != 1 {
 			t.Errorf("after the first batch: dropped %d times, and not followed by the second", a1.released)
 		}
@@ -155,9 +151,8 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 				pendingOf(s, queues[at], 1+at%8)
 			}
 		}
-		if least, most := slices.Min(taken), slices.Max(taken); 4*most > 5*least {
-			t.Errorf("the queues got %v samples", taken)
-		}
+		least, most := slices.Min(taken), slices.Max(taken)
+		testenv.Check(t, 4*most <= 5*least, "the queues got %v samples", taken)
 	})
 }
 
@@ -180,9 +175,7 @@ func TestInterruptedTurnsCostNoMore(t *testing.T) {
 			}
 			last.charge(turnTime, 0)
 		}
-		if turns != 500 {
-			t.Errorf("the queue with the interruptions got %d of 1000 turns", turns)
-		}
+		testenv.Check(t, turns == 500, "the queue with the interruptions got %d of 1000 turns", turns)
 	})
 }
 
@@ -229,9 +222,8 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 			}
 			last.take(8, turnTime/8)
 		}
-		if want := int(creditTime / turnTime); ahead < want || ahead > want+1 {
-			t.Errorf("%d turns before the others', want %d", ahead, want)
-		}
+		want := int(creditTime / turnTime)
+		testenv.Check(t, ahead >= want && ahead <= want+1, "%d turns before the others', want %d", ahead, want)
 	})
 }
 
@@ -242,9 +234,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	b := pendingOf(s, l, 9)
 	var c counters
 	got := s.next(localWorker{}, turn{}, &c)
-	if got.work != b {
-		t.Fatal("another batch")
-	}
+	testenv.Require(t, got.work == b, "another batch")
 	closed := make(chan struct{})
 	go func() { s.close(l); close(closed) }()
 	select {
@@ -256,12 +246,8 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	go func() { left <- s.next(localWorker{}, got, &c) }() // leaves, and waits for work that never comes
 	<-closed
 	s.shutDown()
-	if (<-left).work != nil {
-		t.Error("a closed streamQueue's batch is dealt again")
-	}
-	if c.wait.Load() <= 0 {
-		t.Error("the time without work is not counted")
-	}
+	testenv.Check(t, (<-left).work == nil, "a closed streamQueue's batch is dealt again")
+	testenv.Check(t, c.wait.Load() > 0, "the time without work is not counted")
 }
 
 func TestSchedulerShutDown(t *testing.T) {
@@ -272,9 +258,8 @@ func TestSchedulerShutDown(t *testing.T) {
 	if s.next(localWorker{}, turn{}, new(counters)).work != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
-	if _, err := s.open(func() {}, nil, false); !errors.Is(err, ErrClosed) {
-		t.Errorf("a stream after the end: %v", err)
-	}
+	_, err := s.open(func() {}, nil, false)
+	testenv.Check(t, errors.Is(err, ErrClosed), "a stream after the end: %v", err)
 	s.close(l)
 }
 
@@ -320,9 +305,7 @@ func TestStreamsShareByTime(t *testing.T) {
 			mean += got[i] / float64(len(got))
 		}
 		for i, n := range got {
-			if math.Abs(n-mean) > 0.1*mean {
-				t.Errorf("batches of %d got %.0f images, the mean is %.0f", sizes[i], n, mean)
-			}
+			testenv.Check(t, math.Abs(n-mean) <= 0.1*mean, "batches of %d got %.0f images, the mean is %.0f", sizes[i], n, mean)
 		}
 	})
 }

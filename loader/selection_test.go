@@ -44,9 +44,7 @@ func TestRepetitionsHaveDrawsOfTheirOwn(t *testing.T) {
 	for i := range 100 {
 		boxes[[transform.ParamsLen]int32(got.params[i*transform.ParamsLen:])]++
 	}
-	if len(boxes) < 8 {
-		t.Errorf("100 repetitions have %d different draws: %v", len(boxes), boxes)
-	}
+	testenv.Check(t, len(boxes) >= 8, "100 repetitions have %d different draws: %v", len(boxes), boxes)
 }
 
 // substituteConfig is of an epoch in which each of a few samples cannot be read, one panics and one cannot be decoded.
@@ -75,24 +73,16 @@ func TestSubstitutesAreTheSameEverywhere(t *testing.T) {
 			if want == nil {
 				want = got
 			}
-			if !maps.Equal(got, want) {
-				t.Errorf("%d threads, world of %d: %v, and %v before", threads, world, got, want)
-			}
+			testenv.Check(t, maps.Equal(got, want), "%d threads, world of %d: %v, and %v before", threads, world, got, want)
 		}
 	}
-	if len(want) != 8 {
-		t.Errorf("substitutes %v, want 8", want)
-	}
+	testenv.Check(t, len(want) == 8, "substitutes %v, want 8", want)
 	for index, by := range want {
-		if by == index || by%10 != index%10 || by%4 != index%4 || set.bad[by] != nil {
-			t.Errorf("sample %d stands for %d", by, index)
-		}
+		testenv.Check(t, by != index && by%10 == index%10 && by%4 == index%4 && set.bad[by] == nil, "sample %d stands for %d", by, index)
 	}
 	cfg.World, cfg.Rank, cfg.Consumed = 1, 0, 100
 	for index, by := range servedBy(t, set, cfg, 2) {
-		if want[index] != by {
-			t.Errorf("resumed, sample %d stands for %d; %d did", by, index, want[index])
-		}
+		testenv.Check(t, want[index] == by, "resumed, sample %d stands for %d; %d did", by, index, want[index])
 	}
 }
 
@@ -116,9 +106,7 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	engine, size := transform.NewEngine(kernel.Generic), sc.Views.OutputBytes()
 	for i, index := range got.indices {
 		record, _, err := set.Record(int(index), nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		pix := make([]byte, size)
 		if _, err := engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))); err != nil {
 			t.Fatal(err)
@@ -145,7 +133,5 @@ func TestAClassWithoutAWholeSample(t *testing.T) {
 	if !ok || bad.Index != 3 || !errors.Is(err, io.ErrUnexpectedEOF) || len(got.batches) != 0 {
 		t.Errorf("%v, after %d batches", err, len(got.batches))
 	}
-	if reads := set.reads.Load() - before; reads != 4+substitutesMax {
-		t.Errorf("%d reads, want those of a batch and %d", reads, substitutesMax)
-	}
+	testenv.Equal(t, set.reads.Load()-before, 4+substitutesMax, "reads of a batch whose substitutes are bad too")
 }

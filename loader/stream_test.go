@@ -65,9 +65,8 @@ func TestManyStreams(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if c := pool.Counters(); c.Decode <= 0 {
-		t.Errorf("decoding took %v", c.Decode)
-	}
+	c := pool.Counters()
+	testenv.Check(t, c.Decode > 0, "decoding took %v", c.Decode)
 }
 
 // TestSlowConsumerHoldsNobodyUp leaves one stream's batches untaken while another one runs to its end.
@@ -77,9 +76,8 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)
 	slow := testenv.Must(pool.NewStream(cfg))(t)
 	defer slow.Close()
-	if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
-		t.Error(err)
-	}
+	_, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2))
+	testenv.Check(t, err == nil, "%v", err)
 	testenv.Until(t, func() bool { // two batches wait for the client
 		return cfg.Slots.Waits().ClientNow && len(slow.order) == 2 && slow.Stats().Batches == 0
 	})
@@ -99,13 +97,9 @@ func TestBadSampleFails(t *testing.T) {
 		}
 		_, err = s.Next(t.Context())
 	}
-	if len(e.batches) != 3 {
-		t.Errorf("%d batches before the bad sample, want 3", len(e.batches))
-	}
+	testenv.Check(t, len(e.batches) == 3, "%d batches before the bad sample, want 3", len(e.batches))
 	s.Close()
-	if cfg.Slots.Free() != 4 {
-		t.Errorf("%d of 4 slots came back", cfg.Slots.Free())
-	}
+	testenv.Check(t, cfg.Slots.Free() == 4, "%d of 4 slots came back", cfg.Slots.Free())
 }
 
 func TestBadSampleIsBlank(t *testing.T) {
@@ -130,9 +124,7 @@ func TestBadSampleIsBlank(t *testing.T) {
 	for _, b := range got.batches {
 		blank += len(b.Bad)
 	}
-	if blank != 3 || len(got.indices) != 60 {
-		t.Errorf("%d blank of %d samples, want 3 of 60", blank, len(got.indices))
-	}
+	testenv.Check(t, blank == 3 && len(got.indices) == 60, "%d blank of %d samples, want 3 of 60", blank, len(got.indices))
 }
 
 // TestBlankWithoutRoom has a slot that is too small for the zeros of a bad sample, too: the stream ends, and the process goes on.
@@ -143,9 +135,7 @@ func TestBlankWithoutRoom(t *testing.T) {
 	cfg.Slots, cfg.OnError = NewSlotPool(slot), Blank
 	_, err := serve(t, newTestPool(t, 2), cfg)
 	var bad *SampleError
-	if !errors.As(err, &bad) || bad.Index != 0 {
-		t.Errorf("error %v, want sample 0's", err)
-	}
+	testenv.Check(t, errors.As(err, &bad) && bad.Index == 0, "error %v, want sample 0's", err)
 }
 
 func TestPanicNamesItself(t *testing.T) {
@@ -173,12 +163,10 @@ func TestCancel(t *testing.T) {
 		}
 		time.Sleep(time.Duration(taken) * time.Millisecond)
 		s.Close()
-		if got, want := cfg.Slots.Free(), 4-len(lent); got != want {
-			t.Fatalf("%d slots came back, want %d", got, want)
-		}
-		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Fatalf("Next after Close: %v", err)
-		}
+		got, want := cfg.Slots.Free(), 4-len(lent)
+		testenv.Require(t, got == want, "%d slots came back, want %d", got, want)
+		_, err := s.Next(t.Context())
+		testenv.Require(t, errors.Is(err, ErrClosed), "Next after Close: %v", err)
 		for range cfg.Slots.Free() {
 			slot := <-cfg.Slots.free
 			for i := range slot.Images[0] {
@@ -188,9 +176,7 @@ func TestCancel(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 		for _, slot := range lent[min(taken, 3):] {
-			if bytes.Count(slot.Images[0], []byte{0x11}) != len(slot.Images[0]) {
-				t.Fatal("a slot was written after Close")
-			}
+			testenv.Require(t, bytes.Count(slot.Images[0], []byte{0x11}) == len(slot.Images[0]), "a slot was written after Close")
 		}
 	}
 }
@@ -232,9 +218,7 @@ func TestPoolClose(t *testing.T) {
 			t.Errorf("Next: %v, want ErrClosed", err)
 		}
 		s.Close()
-		if cfg.Slots.Free() != 3 {
-			t.Errorf("%d of 3 slots came back", cfg.Slots.Free())
-		}
+		testenv.Check(t, cfg.Slots.Free() == 3, "%d of 3 slots came back", cfg.Slots.Free())
 		if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
 			t.Errorf("NewStream on a closed pool: %v", err)
 		}
@@ -243,9 +227,8 @@ func TestPoolClose(t *testing.T) {
 
 func TestStreamConfigErrors(t *testing.T) {
 	pool := newTestPool(t, 1)
-	if _, err := pool.NewStream(StreamConfig{}); err == nil {
-		t.Error("an empty configuration is accepted")
-	}
+	_, err := pool.NewStream(StreamConfig{})
+	testenv.Check(t, err != nil, "an empty configuration is accepted")
 }
 
 // TestSteadyStateDoesNotAllocate counts the allocations of whole batches on two workers.
@@ -259,9 +242,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	take := func(n int) {
 		for range n {
 			b, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			cfg.Slots.Put(b.Slot)
 		}
 	}
@@ -275,9 +256,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		least = min(least, after.Mallocs-before.Mallocs)
 	}
-	if least > 36 {
-		t.Errorf("%d allocations for 250 batches of 64", least)
-	}
+	testenv.Check(t, least <= 36, "%d allocations for 250 batches of 64", least)
 }
 
 func TestCounters(t *testing.T) {
@@ -294,12 +273,8 @@ func TestCounters(t *testing.T) {
 			testenv.Must(s.Next(t.Context()))(t)
 		}
 		c := pool.Counters()
-		if c.Images != 40 || c.Read != 40*set.delay || c.BytesRead == 0 {
-			t.Errorf("counters %+v", c)
-		}
-		if stats := s.Stats(); stats.Batches != 4 {
-			t.Errorf("stats %+v", stats)
-		}
+		testenv.Check(t, c.Images == 40 && c.Read == 40*set.delay && c.BytesRead != 0, "counters %+v", c)
+		testenv.Equal(t, s.Stats().Batches, 4, "batches")
 	})
 }
 
@@ -327,12 +302,10 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		}
 		testenv.Must(s.Next(t.Context()))(t)
 		synctest.Wait() // the second worker may wake after the first has made both samples
-		if c := pool.Counters(); c.Read < 18*time.Second || c.Read > 20*time.Second {
-			t.Errorf("after the reads: counters %+v", c)
-		}
-		if w := slowConfig.Slots.Waits(); !w.ClientNow || w.ReadsNow {
-			t.Errorf("a stream whose batches are ready waits %+v", w)
-		}
+		c := pool.Counters()
+		testenv.Check(t, c.Read >= 18*time.Second && c.Read <= 20*time.Second, "after the reads: counters %+v", c)
+		w := slowConfig.Slots.Waits()
+		testenv.Check(t, w.ClientNow && !w.ReadsNow, "a stream whose batches are ready waits %+v", w)
 	})
 }
 

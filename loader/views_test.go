@@ -68,9 +68,7 @@ func TestBlankViews(t *testing.T) {
 	stream := testenv.Must(newTestPool(t, 1).NewStream(cfg))(t)
 	defer stream.Close()
 	b, err := stream.Next(t.Context())
-	if err != nil || len(b.Bad) != 1 || b.Slot.Labels[1] != BlankLabel {
-		t.Fatalf("%+v, %v", b, err)
-	}
+	testenv.Require(t, err == nil && len(b.Bad) == 1 && b.Slot.Labels[1] == BlankLabel, "%+v, %v", b, err)
 	for v, spec := range views {
 		size := spec.OutputBytes()
 		if bytes.Count(b.Slot.Images[v][size:2*size], []byte{0}) != size || bytes.Count(b.Slot.Images[v][:size], []byte{0}) == size {

@@ -28,9 +28,7 @@ func TestBuckets(t *testing.T) {
 					short[of[batch[0]]]++
 				}
 			}
-			if slices.Max(short) > 1 {
-				t.Errorf("short batches by bucket: %v", short)
-			}
+			testenv.Check(t, slices.Max(short) <= 1, "short batches by bucket: %v", short)
 			if sorted := slices.Sorted(slices.Values(seen)); len(sorted) != len(of) || !slices.Equal(slices.Compact(sorted), sorted) {
 				t.Errorf("%d samples of %d", len(sorted), len(of))
 			}
@@ -75,9 +73,7 @@ func bucketBatches(t *testing.T, cfg Config, of []uint16) (batches [][]int) {
 		batches = append(batches, batch)
 		samples += len(batch)
 	}
-	if p.Samples() != samples {
-		t.Fatalf("%d samples, the plan says %d", samples, p.Samples())
-	}
+	testenv.Require(t, p.Samples() == samples, "%d samples, the plan says %d", samples, p.Samples())
 	return batches
 }
 
@@ -89,20 +85,16 @@ func TestBucketsDropLast(t *testing.T) {
 	s := mustSelect(t, SelectionConfig{Samples: 50, Buckets: &Buckets{Of: of, BatchSize: 4, Full: true}})
 	cfg := Config{Fingerprint: "s", Samples: 50, World: 5, BatchSize: 4, Shuffle: true, Selection: s, Policy: DropLast}
 	for _, batch := range bucketBatches(t, cfg, of) {
-		if len(batch) != 4 {
-			t.Errorf("a batch of %d", len(batch))
-		}
+		testenv.Check(t, len(batch) == 4, "a batch of %d", len(batch))
 	}
-	if p, err := New(cfg); err != nil || p.Batches() != 12/5 || len(p.Partitions()) != 1 {
-		t.Errorf("%d batches, %v", p.Batches(), err)
-	}
+	p, err := New(cfg)
+	testenv.Check(t, err == nil && p.Batches() == 12/5 && len(p.Partitions()) == 1, "%d batches, %v", p.Batches(), err)
 }
 
 func TestTheLastBucket(t *testing.T) {
 	s := mustSelect(t, SelectionConfig{Samples: 2, Buckets: &Buckets{Of: []uint16{0, math.MaxUint16}, BatchSize: 4}})
-	if p, err := New(Config{Samples: 2, BatchSize: 4, Selection: s}); err != nil || p.Batches() != 2 {
-		t.Errorf("%d batches, %v", p.Batches(), err)
-	}
+	p, err := New(Config{Samples: 2, BatchSize: 4, Selection: s})
+	testenv.Check(t, err == nil && p.Batches() == 2, "%d batches, %v", p.Batches(), err)
 }
 
 func TestBucketsRefused(t *testing.T) {
@@ -133,9 +125,7 @@ func TestMixture(t *testing.T) {
 		s := mustSelect(t, SelectionConfig{Samples: 87, Joined: lengths, Mix: []float64{6, 3, 0, 1}, Positions: positions})
 		cfg := Config{Fingerprint: "s", Samples: 87, World: 1, BatchSize: 3, Seed: 4, Epoch: 2, Selection: s, Policy: Uneven}
 		all := picks(t, cfg)
-		if len(all) != positions {
-			t.Fatalf("%d samples of %d", len(all), positions)
-		}
+		testenv.Require(t, len(all) == positions, "%d samples of %d", len(all), positions)
 		var counts [4]int
 		seen := map[pick]int{}
 		for _, p := range all {
@@ -176,9 +166,7 @@ func TestMixture(t *testing.T) {
 			}
 		}
 		cfg.Epoch++
-		if positions > 1 && slices.Equal(picks(t, cfg), all) {
-			t.Error("two epochs have the same order")
-		}
+		testenv.Check(t, positions <= 1 || !slices.Equal(picks(t, cfg), all), "two epochs have the same order")
 	}
 }
 
@@ -200,8 +188,7 @@ func TestMixtureRefused(t *testing.T) {
 		if cfg.Joined == nil {
 			cfg.Joined = []int{2, 3}
 		}
-		if _, err := NewSelection(cfg); err == nil {
-			t.Errorf("%s is taken", name)
-		}
+		_, err := NewSelection(cfg)
+		testenv.Check(t, err != nil, "%s is taken", name)
 	}
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"math"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func TestPermutationIsBijective(t *testing.T) {
@@ -11,9 +13,7 @@ func TestPermutationIsBijective(t *testing.T) {
 		seen := make([]bool, size)
 		for j := range size {
 			v := p.at(j)
-			if v < 0 || v >= size || seen[v] {
-				t.Fatalf("size %d: at(%d) = %d: out of range or met before", size, j, v)
-			}
+			testenv.Require(t, v >= 0 && v < size && !seen[v], "size %d: at(%d) = %d: out of range or met before", size, j, v)
 			seen[v] = true
 		}
 	}
@@ -52,7 +52,5 @@ func checkUniform(t *testing.T, size, j int, what string, got []float64) {
 		chi2 += (n - want) * (n - want) / want
 	}
 	df := float64(len(got) - 1)
-	if chi2 > df+6*math.Sqrt(2*df) {
-		t.Errorf("size %d, element %d: %s is not uniform: χ² = %.1f, %v", size, j, what, chi2, got)
-	}
+	testenv.Check(t, chi2 <= df+6*math.Sqrt(2*df), "size %d, element %d: %s is not uniform: χ² = %.1f, %v", size, j, what, chi2, got)
 }

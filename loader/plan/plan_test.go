@@ -23,9 +23,7 @@ func all(t *testing.T, cfg Config) []int {
 		}
 		out = append(out, batch...)
 	}
-	if len(out) != p.Samples() {
-		t.Fatalf("%+v: %d samples, Samples() says %d", cfg, len(out), p.Samples())
-	}
+	testenv.Require(t, len(out) == p.Samples(), "%+v: %d samples, Samples() says %d", cfg, len(out), p.Samples())
 	return out
 }
 
@@ -124,9 +122,7 @@ func TestElastic(t *testing.T) {
 			}
 		}
 		for s, n := range seen {
-			if n != 1 {
-				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
-			}
+			testenv.Require(t, n == 1, "%+v: sample %d stands %d times", cfg, s, n)
 		}
 	}
 }
@@ -138,9 +134,8 @@ func TestOwnPartitionOnly(t *testing.T) {
 		cfg.Consumed = cfg.Samples / 3 / cfg.World * cfg.World
 		for cfg.Rank = range cfg.World {
 			p, _ := New(cfg)
-			if parts := p.Partitions(); cfg.Samples >= cfg.World && !slices.Equal(parts, []int{cfg.Rank}) {
-				t.Fatalf("%+v: partitions %v", cfg, parts)
-			}
+			parts := p.Partitions()
+			testenv.Require(t, cfg.Samples < cfg.World || slices.Equal(parts, []int{cfg.Rank}), "%+v: partitions %v", cfg, parts)
 		}
 	}
 }
@@ -148,9 +143,7 @@ func TestOwnPartitionOnly(t *testing.T) {
 func TestShuffleDependsOnItsKey(t *testing.T) {
 	base := Config{Fingerprint: "a", Samples: 3000, BatchSize: 100, Shuffle: true, Seed: 1}
 	first := all(t, base)
-	if !slices.Equal(first, all(t, base)) {
-		t.Fatal("the same plan differs")
-	}
+	testenv.Require(t, slices.Equal(first, all(t, base)), "the same plan differs")
 	for name, change := range map[string]func(*Config){
 		"fingerprint": func(c *Config) { c.Fingerprint = "b" },
 		"seed":        func(c *Config) { c.Seed = -1 },
@@ -158,15 +151,11 @@ func TestShuffleDependsOnItsKey(t *testing.T) {
 	} {
 		cfg := base
 		change(&cfg)
-		if slices.Equal(first, all(t, cfg)) {
-			t.Errorf("another %s gives the same order", name)
-		}
+		testenv.Check(t, !slices.Equal(first, all(t, cfg)), "another %s gives the same order", name)
 	}
 	batched := base
 	batched.BatchSize = 7
-	if !slices.Equal(first, all(t, batched)) {
-		t.Error("the batch size changes the order")
-	}
+	testenv.Check(t, slices.Equal(first, all(t, batched)), "the batch size changes the order")
 }
 
 // TestGolden pins the order: a change of it would break every checkpoint.
@@ -183,9 +172,7 @@ func TestGolden(t *testing.T) {
 	} {
 		c.cfg.Shuffle, c.cfg.BatchSize = true, 12
 		p := testenv.Must(New(c.cfg))(t)
-		if got := p.Batch(0, nil); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %#v, want %v", c.cfg, got, c.want)
-		}
+		testenv.DeepEqual(t, p.Batch(0, nil), c.want, "%+v", c.cfg)
 	}
 }
 
@@ -205,9 +192,7 @@ func TestConfigErrors(t *testing.T) {
 		change(&cfg)
 		_, err := New(cfg)
 		var ce *ConfigError
-		if !errors.As(err, &ce) || !strings.HasPrefix(ce.Reason, field+" is ") {
-			t.Errorf("bad %s: %v", field, err)
-		}
+		testenv.Check(t, errors.As(err, &ce) && strings.HasPrefix(ce.Reason, field+" is "), "bad %s: %v", field, err)
 	}
 	good.BatchSize = 1e9
 	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "1 to 16777216") {

@@ -25,9 +25,7 @@ func picks(t *testing.T, cfg Config) []pick {
 			out = append(out, pick{index, again[i]})
 		}
 	}
-	if len(out) != p.Samples() {
-		t.Fatalf("%d samples, Samples() says %d", len(out), p.Samples())
-	}
+	testenv.Require(t, len(out) == p.Samples(), "%d samples, Samples() says %d", len(out), p.Samples())
 	return out
 }
 
@@ -135,9 +133,7 @@ func TestRepetitionsDiffer(t *testing.T) {
 	selected(t, func(name string, cfg Config) {
 		seen := map[pick]bool{}
 		for _, got := range picks(t, cfg) {
-			if seen[got] {
-				t.Fatalf("%s: sample %d comes twice as repetition %d", name, got.index, got.repetition)
-			}
+			testenv.Require(t, !seen[got], "%s: sample %d comes twice as repetition %d", name, got.index, got.repetition)
 			seen[got] = true
 		}
 	})
@@ -172,20 +168,14 @@ func TestWhatIsSelected(t *testing.T) {
 				want = append(want, int(index))
 			}
 			if shuffle {
-				if slices.Equal(got, want) {
-					t.Errorf("%s is not shuffled", name)
-				}
+				testenv.Check(t, !slices.Equal(got, want), "%s is not shuffled", name)
 				slices.Sort(got)
 				slices.Sort(want)
 			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("%s: %v, want %v", name, got, want)
-			}
+			testenv.Require(t, slices.Equal(got, want), "%s: %v, want %v", name, got, want)
 		}
 		for _, got := range serve("weights") {
-			if got.index%3 == 0 && got.index != 0 {
-				t.Fatalf("sample %d has no weight, and is served", got.index)
-			}
+			testenv.Require(t, got.index%3 != 0 || got.index == 0, "sample %d has no weight, and is served", got.index)
 		}
 	}
 }
@@ -246,9 +236,8 @@ func TestWeightedDrawsAreInProportion(t *testing.T) {
 func TestWeightedDrawsGolden(t *testing.T) {
 	s := mustSelect(t, SelectionConfig{Samples: 10, Weights: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Positions: 20})
 	got := all(t, Config{Fingerprint: "golden", Samples: 10, Seed: 7, Epoch: 3, BatchSize: 20, Selection: s})
-	if want := []int{6, 1, 0, 3, 8, 5, 9, 9, 6, 7, 7, 3, 9, 9, 6, 4, 8, 7, 5, 9}; !slices.Equal(got, want) {
-		t.Errorf("%#v, want %v", got, want)
-	}
+	want := []int{6, 1, 0, 3, 8, 5, 9, 9, 6, 7, 7, 3, 9, 9, 6, 4, 8, 7, 5, 9}
+	testenv.Check(t, slices.Equal(got, want), "%#v, want %v", got, want)
 }
 
 // TestARanksOwnOrder serves each rank its own list, from every batch on.
@@ -266,9 +255,7 @@ func TestARanksOwnOrder(t *testing.T) {
 				want = want[:6]
 			}
 			whole := picks(t, cfg)
-			if !slices.Equal(indicesOf(whole), want) {
-				t.Fatalf("rank %d: %v, want %v", rank, whole, want)
-			}
+			testenv.Require(t, slices.Equal(indicesOf(whole), want), "rank %d: %v, want %v", rank, whole, want)
 			for i, got := range whole {
 				if got.repetition != i*world+rank {
 					t.Errorf("rank %d, position %d: repetition %d", rank, i, got.repetition)
@@ -306,12 +293,8 @@ func TestSelectedPartitions(t *testing.T) {
 		p := testenv.Must(New(Config{Samples: 20, Partitions: 4, World: 2, Rank: 1, BatchSize: 1, Shuffle: shuffle, Selection: s}))(t)
 		return p.Partitions()
 	}
-	if got := only([]uint32{0, 5, 4, 9, 8, 13}, nil, false); !slices.Equal(got, []int{1}) {
-		t.Errorf("an order whose rank 1 has partition 1 only: %v", got)
-	}
-	if got := only([]uint32{0, 5, 4, 9}, nil, true); !slices.Equal(got, []int{0, 1}) {
-		t.Errorf("a shuffled subset of the partitions 0 and 1: %v", got)
-	}
+	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9, 8, 13}, nil, false), []int{1}, "an order whose rank 1 has partition 1 only")
+	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9}, nil, true), []int{0, 1}, "a shuffled subset of the partitions 0 and 1")
 	if got := only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("weights for samples of the partitions 0 and 2: %v", got)
 	}
@@ -368,9 +351,8 @@ func TestSelectionBytes(t *testing.T) {
 	const n = 1 << 16
 	s := mustSelect(t, SelectionConfig{Samples: n, List: make([]uint32, n), Weights: slices.Repeat([]float64{1}, n)})
 	keeps := int64(4*cap(s.list) + 8*cap(s.alias.threshold) + 4*cap(s.alias.alias))
-	if lasting, building := SelectionBytes(n, n); lasting != keeps || building <= lasting {
-		t.Errorf("%d bytes, %d while it is made; it keeps %d", lasting, building, keeps)
-	}
+	lasting, building := SelectionBytes(n, n)
+	testenv.Check(t, lasting == keeps && building > lasting, "%d bytes, %d while it is made; it keeps %d", lasting, building, keeps)
 }
 
 func alternatives(t *testing.T, cfg Config, index, repetition int) []int {
@@ -384,23 +366,19 @@ func TestAlternativesAreEveryOther(t *testing.T) {
 	cfg := Config{Fingerprint: "ab", Samples: 30, Partitions: 3, World: 1, BatchSize: 4, Seed: 5, Epoch: 2, Shuffle: true}
 	got := alternatives(t, cfg, 7, 0)
 	want := []int{1, 4, 10, 13, 16, 19, 22, 25, 28}
-	if sorted := slices.Sorted(slices.Values(got)); !slices.Equal(sorted, want) {
-		t.Fatalf("%v, want %v in some order", got, want)
-	}
+	sorted := slices.Sorted(slices.Values(got))
+	testenv.Require(t, slices.Equal(sorted, want), "%v, want %v in some order", got, want)
 	other := cfg
 	other.World, other.Rank, other.BatchSize, other.Consumed, other.Shuffle = 4, 3, 2, 8, false
-	if again := alternatives(t, other, 7, 0); !slices.Equal(got, again) {
-		t.Errorf("rank 3 of 4 has %v, rank 0 of 1 %v", again, got)
-	}
+	again := alternatives(t, other, 7, 0)
+	testenv.Check(t, slices.Equal(got, again), "rank 3 of 4 has %v, rank 0 of 1 %v", again, got)
 	// Other seeds, epochs, samples and repetitions begin elsewhere, at every position in the end.
 	begins := map[int]bool{}
 	for epoch := range 100 {
 		cfg.Epoch = epoch
 		begins[alternatives(t, cfg, 7, 1)[0]] = true
 	}
-	if len(begins) != len(want) {
-		t.Errorf("a hundred epochs begin with %v", begins)
-	}
+	testenv.Check(t, len(begins) == len(want), "a hundred epochs begin with %v", begins)
 }
 
 // TestAlternativesAreSelected: what is left out of a selection, or has no weight, stands for nothing.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -113,9 +114,7 @@ func use(t *testing.T, q *Queue, set *slowSet, n, first, end int) (ahead int) {
 		}
 		s, l := taken[0], taken[0].Lease
 		time.Sleep(2 * time.Second) // for decoding
-		if s.Index != n-1-10*(number/10)-s.Position {
-			t.Errorf("sample %d of batch %d is %d", s.Position, number/10, s.Index)
-		}
+		testenv.Check(t, s.Index == n-1-10*(number/10)-s.Position, "sample %d of batch %d is %d", s.Position, number/10, s.Index)
 		if l != nil {
 			record, err := l.Record()
 			if set.failed[s.Index] != (err != nil) || err == nil && record.Image[0] != byte(s.Index) {
@@ -141,15 +140,11 @@ func inPool(t *testing.T, mib int64, test func(t *testing.T, p *Pool, ctx contex
 		test(t, p, ctx)
 		cancel()
 		settle()
-		if len(p.queues) > 0 || len(p.taken) > 0 {
-			t.Errorf("%d queues have memory in the end: %v", len(p.queues), p.taken)
-		}
+		testenv.Check(t, len(p.queues) == 0 && len(p.taken) == 0, "%d queues have memory in the end: %v", len(p.queues), p.taken)
 		if len(p.sets) > 0 || p.free != p.max {
 			t.Errorf("%d sets are known in the end, %d of %d bytes free", len(p.sets), p.free, p.max)
 		}
-		if len(told) > 0 && told[len(told)-1] != 0 {
-			t.Errorf("%v processors", told)
-		}
+		testenv.Check(t, len(told) == 0 || told[len(told)-1] == 0, "%v processors", told)
 	})
 }
 
@@ -212,9 +207,7 @@ func TestBounds(t *testing.T) {
 		settle()
 		held1, _ := holds(q1)
 		held2, _ := holds(q2)
-		if held1 > 20<<20 || held2 < 16<<20 {
-			t.Errorf("the queues hold %d and %d bytes", held1, held2)
-		}
+		testenv.Check(t, held1 <= 20<<20 && held2 >= 16<<20, "the queues hold %d and %d bytes", held1, held2)
 		cancel()
 		settle()
 		if ahead2, _, _ = two.state(); ahead2 < 31 {
@@ -248,16 +241,13 @@ func TestReadsOfASet(t *testing.T) {
 		if _, _, most := other.state(); hang != 8 || over != 8 || most != 8 {
 			t.Errorf("%d reads hang, %d of them of a queue that is over; another set had %d at a time", hang, over, most)
 		}
-		if ahead := use(t, q3, other, 100, 0, 100); ahead != 100 {
-			t.Errorf("%d samples of the other set were read ahead", ahead)
-		}
+		testenv.Equal(t, use(t, q3, other, 100, 0, 100), 100, "samples of the other set were read ahead")
 		close(set.hang)
 		q4 := p.Open(ctx, reversed(set, 100))
 		settle()
 		_, _, most := set.state()
-		if held, _ := holds(q4); most > 8 || held == 0 {
-			t.Errorf("%d reads at a time of two queues; one holds %d bytes", most, held)
-		}
+		held, _ := holds(q4)
+		testenv.Check(t, most <= 8 && held != 0, "%d reads at a time of two queues; one holds %d bytes", most, held)
 	})
 }
 
@@ -269,19 +259,12 @@ func TestPause(t *testing.T) {
 		q := p.Open(ctx, reversed(set, 2000))
 		q.Await(false)
 		synctest.Wait()
-		if !q.Paused() || set.asked != readyMax {
-			t.Errorf("paused: %v, after %d samples", q.Paused(), set.asked)
-		}
-		if use(t, q, set, 2000, 0, 1000) > 0 || len(set.fetched) > 0 {
-			t.Error("samples in memory were read")
-		}
-		if set.asked != readyMax+1000/probeEvery {
-			t.Errorf("%d of 1000 samples were looked at", set.asked-readyMax)
-		}
+		testenv.Check(t, q.Paused() && set.asked == readyMax, "paused: %v, after %d samples", q.Paused(), set.asked)
+		testenv.Check(t, use(t, q, set, 2000, 0, 1000) <= 0 && len(set.fetched) == 0, "samples in memory were read")
+		testenv.Check(t, set.asked == readyMax+1000/probeEvery, "%d of 1000 samples were looked at", set.asked-readyMax)
 		set.became(func(i int) bool { return i%3 > 0 })
-		if ahead := use(t, q, set, 2000, 1000, 2000); ahead < 300 || len(set.fetched) != ahead {
-			t.Errorf("%d of 333 samples were read ahead, %d read", ahead, len(set.fetched))
-		}
+		ahead := use(t, q, set, 2000, 1000, 2000)
+		testenv.Check(t, ahead >= 300 && len(set.fetched) == ahead, "%d of 333 samples were read ahead, %d read", ahead, len(set.fetched))
 	})
 }
 
@@ -293,9 +276,8 @@ func TestNoPauseWhereReadsMayHang(t *testing.T) {
 		set.became(func(i int) bool { return i != 100 })
 		q := p.Open(ctx, reversed(set, 2000))
 		q.Await(false)
-		if ahead := use(t, q, set, 2000, 0, 2000); ahead != 1 || set.asked != 2000 {
-			t.Errorf("%d samples were read ahead, %d looked at", ahead, set.asked)
-		}
+		ahead := use(t, q, set, 2000, 0, 2000)
+		testenv.Check(t, ahead == 1 && set.asked == 2000, "%d samples were read ahead, %d looked at", ahead, set.asked)
 	})
 }
 
@@ -317,14 +299,11 @@ func TestHang(t *testing.T) {
 		b.Take(0, b.Take(1, nil))
 		time.Sleep(time.Hour)
 		checkProcessors(t, p, 0)
-		if b.AtHand() || len(b.Take(1, nil)) > 0 {
-			t.Error("a worker gets a sample whose read hangs")
-		}
+		testenv.Check(t, !b.AtHand() && len(b.Take(1, nil)) == 0, "a worker gets a sample whose read hangs")
 		cancel()
 		synctest.Wait()
-		if held, _ := holds(q); held != 4<<20 {
-			t.Errorf("%d bytes are read into", held)
-		}
+		held, _ := holds(q)
+		testenv.Check(t, held == 4<<20, "%d bytes are read into", held)
 		close(set.hang)
 	})
 }
@@ -333,9 +312,7 @@ func checkProcessors(t *testing.T, p *Pool, want int) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.given != want {
-		t.Errorf("reading takes %d processors, want %d", p.given, want)
-	}
+	testenv.Check(t, p.given == want, "reading takes %d processors, want %d", p.given, want)
 }
 
 // TestPatience says that a storage is down once it has not answered for a minute, and not while it does. Then it answers again.
@@ -387,9 +364,8 @@ func TestRemotesTakeMost(t *testing.T) {
 		q := p.Open(ctx, reversed(set, 4000))
 		for batch := range 400 {
 			use(t, q, set, 4000, 10*batch, 10*batch+2)
-			if first, end := set.batch.TakeLast(100); end != 10 || first == end {
-				t.Fatalf("a remote takes %d to %d", first, end)
-			}
+			first, end := set.batch.TakeLast(100)
+			testenv.Require(t, end == 10 && first != end, "a remote takes %d to %d", first, end)
 			var taken []Sample // what it left, as its read ended late
 			for !set.batch.Exhausted() {
 				taken = append(taken, set.batch.Take(10, nil)...)
@@ -399,9 +375,8 @@ func TestRemotesTakeMost(t *testing.T) {
 			set.batch.Finish()
 			set.left = 0
 		}
-		if fetched, _, _ := set.state(); fetched > 400*3+300 {
-			t.Errorf("%d samples are read ahead, and workers take 800", fetched)
-		}
+		fetched, _, _ := set.state()
+		testenv.Check(t, fetched <= 400*3+300, "%d samples are read ahead, and workers take 800", fetched)
 	})
 }
 
@@ -429,9 +404,8 @@ func TestRemotesLeave(t *testing.T) {
 			}
 			b.Finish()
 		}
-		if all, _, _ := set.state(); all-before < 300 || all-before > 310 {
-			t.Errorf("%d samples are read for workers that make 300", all-before)
-		}
+		all, _, _ := set.state()
+		testenv.Check(t, all-before >= 300 && all-before <= 310, "%d samples are read for workers that make 300", all-before)
 	})
 }
 
@@ -450,24 +424,19 @@ func TestAgain(t *testing.T) {
 		delete(set.failed, 99)
 		b.Again(&taken[0], 99)
 		b.Again(&taken[1], 5)
-		if first, end := b.TakeLast(1); first != 9 || end != 10 {
-			t.Fatalf("a remote takes %d to %d", first, end)
-		}
+		first, end := b.TakeLast(1)
+		testenv.Require(t, first == 9 && end == 10, "a remote takes %d to %d", first, end)
 		b.Again(&Sample{Position: 9}, 90)
 		settle()
 		served := map[int]int{}
 		for taken = b.Take(10, taken); len(taken) > 0; taken = b.Take(10, taken) {
 			for _, s := range taken {
 				record, err := s.Lease.Record()
-				if err != nil || record.Image[0] != byte(s.Index) {
-					t.Errorf("sample %d: %v, %v", s.Index, record, err)
-				}
+				testenv.Check(t, err == nil && record.Image[0] == byte(s.Index), "sample %d: %v, %v", s.Index, record, err)
 				served[s.Position] = s.Index
 			}
 		}
-		if len(served) != 10 || served[0] != 99 || served[1] != 5 || served[9] != 90 || !b.Exhausted() {
-			t.Errorf("served %v", served)
-		}
+		testenv.Check(t, len(served) == 10 && served[0] == 99 && served[1] == 5 && served[9] == 90 && b.Exhausted(), "served %v", served)
 	})
 }
 
@@ -479,9 +448,7 @@ func TestAwait(t *testing.T) {
 		if q.Await(true); len(set.fetched) != 51 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d samples are read after %v", len(set.fetched), time.Since(began))
 		}
-		if ahead := use(t, q, set, 60, 0, 60); ahead != 60 {
-			t.Errorf("%d samples were read ahead", ahead)
-		}
+		testenv.Equal(t, use(t, q, set, 60, 0, 60), 60, "samples were read ahead")
 	})
 }
 
@@ -497,9 +464,7 @@ func TestArena(t *testing.T) {
 				continue
 			}
 			for _, l := range leases {
-				if got.from < l.to && l.from < got.to {
-					t.Fatalf("%d to %d overlaps %d to %d", got.from, got.to, l.from, l.to)
-				}
+				testenv.Require(t, got.from >= l.to || l.from >= got.to, "%d to %d overlaps %d to %d", got.from, got.to, l.from, l.to)
 			}
 			leases = append(leases, got)
 			continue
@@ -511,9 +476,7 @@ func TestArena(t *testing.T) {
 	for _, one := range leases {
 		p.giveLocked(one)
 	}
-	if len(p.taken) > 0 || q.held != 0 {
-		t.Errorf("%v is taken, %d held", p.taken, q.held)
-	}
+	testenv.Check(t, len(p.taken) == 0 && q.held == 0, "%v is taken, %d held", p.taken, q.held)
 	for _, bytes := range []int{1 << 20, 1<<20 + 1} { // a queue that holds nothing goes on
 		got := p.takeLocked(q, shard.Need{Bytes: bytes})
 		if got == nil || len(got.buf) < bytes || (bytes > 1<<20) == (got.to > got.from) {
