@@ -53,9 +53,7 @@ func newSpeaker(f *testing.F) *speaker {
 // Whatever another program answers on a server's socket or address, status and reload end, in text that does nothing to a terminal.
 func FuzzAnswers(f *testing.F) {
 	message := func(kind, text string) []byte {
-		if !json.Valid([]byte(text)) {
-			f.Fatalf("%s is not JSON", text)
-		}
+		testenv.Require(f, json.Valid([]byte(text)), "%s is not JSON", text)
 		return frame(kind, text)
 	}
 	st := status.Status{Damaged: []string{"a"}, Sessions: []status.Session{{Split: "train"}}, History: make([]status.Moment, 1)}
@@ -81,11 +79,8 @@ func FuzzAnswers(f *testing.F) {
 		run("status", "--timeout", "1m", "--socket", s.socket)
 		run("status", "--json", "--timeout", "1m", s.socket)
 		run("reload", "--socket", s.socket)
-		if i := strings.IndexFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
-			t.Errorf("%q", out.String()[max(0, i-20):min(i+20, out.Len())])
-		}
-		if out.Len() > 4096+16*len(says) {
-			t.Errorf("%d bytes are printed of %d", out.Len(), len(says))
-		}
+		i := strings.IndexFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+		testenv.Check(t, i < 0, "%q", out.String()[max(0, i-20):min(i+20, out.Len())])
+		testenv.Check(t, out.Len() <= 4096+16*len(says), "%d bytes are printed of %d", out.Len(), len(says))
 	})
 }

@@ -64,9 +64,7 @@ func TestStatus(t *testing.T) {
 			"unix:" + socket + "\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class", "all 2 partitions",
 			"\ntrain  0/1   ", "threads: ", "training is the limit",
 		} {
-			if err != nil || !strings.Contains(string(out), want) {
-				t.Errorf("status %s: no %q, %v\n%s", address, want, err, out)
-			}
+			testenv.Check(t, err == nil && strings.Contains(string(out), want), "status %s: no %q, %v\n%s", address, want, err, out)
 		}
 		for _, line := range strings.Split(string(out), "\n") {
 			if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") {
@@ -98,9 +96,7 @@ func TestStatusWatch(t *testing.T) {
 	lines, looks := bufio.NewScanner(read), 0
 	for _, want := range []string{"decoding threads", "decoding threads", "no server answers on " + socket} {
 		for found := false; !found; found = strings.Contains(lines.Text(), want) {
-			if !lines.Scan() {
-				t.Fatalf("no %q: %v", want, lines.Err())
-			}
+			testenv.Require(t, lines.Scan(), "no %q: %v", want, lines.Err())
 		}
 		if looks++; looks == 2 {
 			serve.Process.Kill()
@@ -135,7 +131,5 @@ func TestReload(t *testing.T) {
 		t.Errorf("with a damaged set: %v, %s", err, out)
 	}
 	serve.Process.Signal(unix.SIGTERM)
-	if err := serve.Wait(); err != nil {
-		t.Error(err)
-	}
+	testenv.OK(t, serve.Wait())
 }

@@ -44,22 +44,16 @@ func runBenchCommand(args ...string) (string, error) {
 
 func TestBenchCommand(t *testing.T) {
 	out, err := runBenchCommand(benchSet, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var r benchResult
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Images == 0 || r.BatchSize != 4 || r.Threads != 1 {
 		t.Errorf("%s: %v", out, err)
 	}
 	for _, field := range []string{"images_per_second", "cpu_seconds", "stage_seconds"} {
-		if !strings.Contains(out, `"`+field+`"`) {
-			t.Errorf("%s is missing in %s", field, out)
-		}
+		testenv.Check(t, strings.Contains(out, `"`+field+`"`), "%s is missing in %s", field, out)
 	}
 	out, err = runBenchCommand(benchSet, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
-	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
-		t.Errorf("%s: %v", out, err)
-	}
+	testenv.Check(t, err == nil && strings.Contains(out, `"resampler": "pillow-12"`), "%s: %v", out, err)
 	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--gpu-rate", "0.5")
 	var images, gpus float64
 	_, measured, _ := strings.Cut(out, "images per second")
@@ -75,9 +69,7 @@ func TestBenchCommand(t *testing.T) {
 		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
 	}
 	out, err = runBenchCommand(benchSet, "--transform", "full", "--seconds", "0.05", "--split", "train", "--layout", "nchw")
-	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
-		t.Errorf("%s: %v", out, err)
-	}
+	testenv.Check(t, err == nil && strings.Contains(out, "images per second") && strings.Contains(out, "NCHW"), "%s: %v", out, err)
 }
 
 func TestBenchCommandErrors(t *testing.T) {
@@ -100,9 +92,8 @@ func TestBenchCommandErrors(t *testing.T) {
 			continue
 		}
 		data := slices.Contains([]string{"no split \"val\"", "no such file", "the folder is empty"}, want)
-		if usage := cliutil.Report(io.Discard, newBenchCommand(), err) == 2; data == usage {
-			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
-		}
+		usage := cliutil.Report(io.Discard, newBenchCommand(), err) == 2
+		testenv.Check(t, data != usage, "%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 	}
 	t.Setenv(kernel.EnvVar, "fast")
 	if _, err := runBenchCommand(benchSet); err == nil || !strings.Contains(err.Error(), kernel.EnvVar) {
@@ -116,9 +107,8 @@ func measuredSet(t *testing.T, encoding string) *shard.Set {
 	src, dir := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "set")
 	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 40}))(t)
 	build := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", dir, "--encoding", encoding, "--partitions", "2")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	text, err := build.CombinedOutput()
+	testenv.Require(t, err == nil, "%v: %s", err, text)
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
@@ -156,9 +146,7 @@ func TestMeasureWithoutTime(t *testing.T) {
 	set := measuredSet(t, "original")
 	for _, views := range []transform.Views{nil, viewsOf(t, "train")} {
 		r, err := measure(t.Context(), benchConfig{Set: set, Views: views, BatchSize: 256, Threads: 1, Duration: time.Microsecond, WarmUp: 1})
-		if err != nil || r.Images == 0 || r.ImagesPerSecond <= 0 {
-			t.Errorf("%+v: %v", r, err)
-		}
+		testenv.Check(t, err == nil && r.Images != 0 && r.ImagesPerSecond > 0, "%+v: %v", r, err)
 	}
 }
 

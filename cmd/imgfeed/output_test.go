@@ -60,9 +60,7 @@ func TestLostOutput(t *testing.T) {
 func TestServeOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	reader.Close()
 	serve := imgfeed("serve", oneSet(t), "--socket", socketPath(t))
 	serve.Stdout = writer
@@ -94,9 +92,8 @@ func refuseSecrets(t *testing.T, newRoot func() *cobra.Command) {
 		root.SetOut(&out)
 		root.SetErr(&out)
 		cmd, err := root.ExecuteC()
-		if status := cliutil.Report(&out, cmd, err); status != 2 || strings.Contains(out.String(), secret) {
-			t.Errorf("%q: status %d, and it says %s", args, status, &out)
-		}
+		status := cliutil.Report(&out, cmd, err)
+		testenv.Check(t, status == 2 && !strings.Contains(out.String(), secret), "%q: status %d, and it says %s", args, status, &out)
 	}
 	for _, cmd := range newRoot().Commands() {
 		var args []string

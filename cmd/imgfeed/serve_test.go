@@ -122,9 +122,8 @@ func start(t *testing.T, serve *exec.Cmd) {
 	if serve.Stderr == nil {
 		serve.Stderr = new(bytes.Buffer)
 	}
-	if err := begin(serve); err != nil {
-		t.Fatalf("%v; stderr: %s", err, serve.Stderr)
-	}
+	err := begin(serve)
+	testenv.Require(t, err == nil, "%v; stderr: %s", err, serve.Stderr)
 	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
 }
 
@@ -166,9 +165,8 @@ func TestServePrintsAndStops(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
 		t.Errorf("socket: %v, %v; want mode 0666", info, err)
 	}
-	if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
-		t.Errorf("status: %+v", h)
-	}
+	h := hello(t, path)
+	testenv.Check(t, h.PID == cmd.Process.Pid && h.Sets[0].Split == "train", "status: %+v", h)
 	fails(t, fmt.Sprintf("process %d already listens", cmd.Process.Pid), "serve", data, "--socket", path)
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
@@ -217,13 +215,10 @@ func TestServeLeavesSignalsToTheOwner(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Process.Signal(syscall.SIGHUP)
 	time.Sleep(200 * time.Millisecond)
-	if h := hello(t, path); h.PID != cmd.Process.Pid {
-		t.Errorf("after SIGTERM and SIGHUP: %+v", h)
-	}
+	testenv.Equal(t, hello(t, path).PID, cmd.Process.Pid, "after SIGTERM and SIGHUP")
 	cmd.Process.Signal(os.Interrupt)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after SIGINT: %v, %s", err, &log)
-	}
+	err := cmd.Wait()
+	testenv.Check(t, err == nil, "after SIGINT: %v, %s", err, &log)
 }
 
 // TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner.
@@ -262,9 +257,8 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 					}
 				}
 			}
-			if err := cmd.Wait(); err != nil || said < 2 {
-				t.Errorf("%v: %v, %d lines say how far opening is", tt.args, err, said)
-			}
+			err := cmd.Wait()
+			testenv.Check(t, err == nil && said >= 2, "%v: %v, %d lines say how far opening is", tt.args, err, said)
 		})
 	}
 }
@@ -309,15 +303,12 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 		t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
 	}
 	time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
-	if h := hello(t, path); h.PID != pid {
-		t.Errorf("the server ended with its owner's thread: %+v", h)
-	}
+	testenv.Equal(t, hello(t, path).PID, pid, "the server ended with its owner's thread")
 	cmd.Process.Kill()
 	cmd.Wait()
 	testenv.Until(t, func() bool { return !running(pid) })
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Error("the socket remains")
-	}
+	_, err := os.Lstat(path)
+	testenv.Check(t, errors.Is(err, os.ErrNotExist), "the socket remains")
 }
 
 // TestServerStopsWhenStdinCloses covers an owner that lives on but lets go.
@@ -328,9 +319,7 @@ func TestServerStopsWhenStdinCloses(t *testing.T) {
 	stdin := testenv.Must(cmd.StdinPipe())(t)
 	start(t, cmd)
 	stdin.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	testenv.OK(t, cmd.Wait())
 }
 
 // running reports whether a process exists and is not a zombie: its new parent may take its time.
@@ -411,9 +400,7 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	out, err = imgfeed("version", "--json").Output()
-	if err != nil || !strings.Contains(string(out), `"wire":1`) {
-		t.Errorf("%s, %v", out, err)
-	}
+	testenv.Check(t, err == nil && strings.Contains(string(out), `"wire":1`), "%s, %v", out, err)
 }
 
 func TestGiveProcessors(t *testing.T) {
@@ -428,9 +415,8 @@ func TestGiveProcessors(t *testing.T) {
 			t.Skip("the number of processors is set by GOMAXPROCS")
 		}
 		reading(c.reading)
-		if got := runtime.GOMAXPROCS(0); got != c.want {
-			t.Errorf("%d threads, reading takes %d: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
-		}
+		got := runtime.GOMAXPROCS(0)
+		testenv.Check(t, got == c.want, "%d threads, reading takes %d: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
 	}
 }
 
@@ -464,9 +450,8 @@ func TestOnlyHosts(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			open := path == "/metrics" || path == "/healthz"
-			if got := w.Code; got != want && !(open && got == 200) {
-				t.Errorf("%s of %q: %d, want %d", path, host, got, want)
-			}
+			got := w.Code
+			testenv.Check(t, got == want || open && got == 200, "%s of %q: %d, want %d", path, host, got, want)
 		}
 	}
 }

@@ -70,9 +70,7 @@ func TestCacheCommand(t *testing.T) {
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600))
 	listed := run("ls", dir)
 	for _, want := range []string{`red\x1b[31m"` + "\n", `"notes\x1b.txt", a file that is not the cache's`} {
-		if !strings.Contains(listed, want) || strings.Contains(listed, "\x1b") {
-			t.Errorf("%q is not in %q", want, listed)
-		}
+		testenv.Check(t, strings.Contains(listed, want) && !strings.Contains(listed, "\x1b"), "%q is not in %q", want, listed)
 	}
 	if text := run("rm", dir, "http://elsewhere"); run("ls", dir) != listed {
 		t.Errorf("removed what is not named: %s", text)
@@ -82,7 +80,6 @@ func TestCacheCommand(t *testing.T) {
 	}
 	kept.Close()
 	run("rm", dir)
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("%v are left, %v", left, err)
-	}
+	left, err := os.ReadDir(dir)
+	testenv.Check(t, err == nil && len(left) == 1, "%v are left, %v", left, err)
 }

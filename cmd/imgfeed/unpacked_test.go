@@ -70,29 +70,22 @@ func TestUnpackedDataset(t *testing.T) {
 			}
 			progress.Reset()
 			set := testenv.Must(x.set(t.Context(), dir))(t)
-			if indexed := progress.Len() > 0; indexed != (again == 0) || seen[set] != (again == 1) {
-				t.Errorf("time %d: %s, and printed %q", again, set, progress)
-			}
+			indexed := progress.Len() > 0
+			testenv.Check(t, indexed == (again == 0) && seen[set] == (again == 1), "time %d: %s, and printed %q", again, set, progress)
 			seen[set] = true
 			m, err := shard.ReadManifest(set)
-			if err != nil || m.Samples != change.samples || !slices.Equal(m.Classes, []string{"10", "2"}) {
-				t.Errorf("%+v, %v", m, err)
-			}
+			testenv.Check(t, err == nil && m.Samples == change.samples && slices.Equal(m.Classes, []string{"10", "2"}), "%+v, %v", m, err)
 		}
 	}
-	if note := x.notes[0]; !strings.Contains(note, "imgshard build --class-order string "+dir) {
-		t.Error(note)
-	}
+	note := x.notes[0]
+	testenv.Check(t, strings.Contains(note, "imgshard build --class-order string "+dir), "%v", note)
 	x.notes = nil
-	if err := os.CopyFS(dir+"-shards", os.DirFS(testenv.Must(x.set(t.Context(), dir))(t))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(dir+"-shards", os.DirFS(testenv.Must(x.set(t.Context(), dir))(t))))
 	if testenv.Must(x.set(t.Context(), dir+"/"))(t); !strings.Contains(strings.Join(x.notes, "\n"), "; the set "+dir+"-shards is read faster") {
 		t.Error(x.notes)
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "imgfeed/indexes/*.partial")); len(left) > 0 {
-		t.Error(left)
-	}
+	left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "imgfeed/indexes/*.partial"))
+	testenv.Check(t, len(left) == 0, "%v", left)
 }
 
 // TestUnpackedTogether has several processes ask for the same dataset, and one that was killed before them.
@@ -107,9 +100,7 @@ func TestUnpackedTogether(t *testing.T) {
 		all.Go(func() {
 			x, progress := testIndexer(t)
 			set, err := x.set(t.Context(), dir)
-			if err != nil || filepath.Base(set) != name {
-				t.Errorf("%s, %v", set, err)
-			}
+			testenv.Check(t, err == nil && filepath.Base(set) == name, "%s, %v", set, err)
 			printed[i] = min(progress.Len(), 1)
 		})
 	}
@@ -160,9 +151,7 @@ func TestUnpackedNotes(t *testing.T) {
 		notes := strings.Join(x.notes, "\n")
 		for _, want := range []string{dir + ": 1 file or folder is skipped, as hidden or a system's (.thumbs)", dir + ": 1 class has no sample (fox)",
 			dir + ": 2 files are not readable as an image, and left out: " + filepath.Join(set, shard.RejectsName), m.Fingerprint} {
-			if strings.Count(notes, want) != 1 {
-				t.Errorf("%q, want %q once", notes, want)
-			}
+			testenv.Check(t, strings.Count(notes, want) == 1, "%q, want %q once", notes, want)
 		}
 	}
 }

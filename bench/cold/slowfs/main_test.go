@@ -12,18 +12,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestSlowFS reads a folder through the file system, where it can be mounted.
 func TestSlowFS(t *testing.T) {
 	folder, mountpoint := t.TempDir(), t.TempDir()
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	if err := os.MkdirAll(filepath.Join(folder, "a"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "a", "file"), content, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Join(folder, "a"), 0o777))
+	testenv.OK(t, os.WriteFile(filepath.Join(folder, "a", "file"), content, 0o666))
 	server, err := mount(folder, mountpoint, 30*time.Millisecond)
 	if err != nil {
 		t.Skip(err)
@@ -31,32 +29,23 @@ func TestSlowFS(t *testing.T) {
 	path := filepath.Join(mountpoint, "a", "file")
 	began := time.Now()
 	got, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, content) {
-		t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
-	}
-	if took := time.Since(began); took < 30*time.Millisecond {
-		t.Errorf("reading took %v", took)
-	}
+	testenv.Check(t, err == nil && bytes.Equal(got, content), "%d bytes of %d, %v", len(got), len(content), err)
+	took := time.Since(began)
+	testenv.Check(t, took >= 30*time.Millisecond, "reading took %v", took)
 	readMany(t, path, content, 30*time.Millisecond)
 	entries, err := os.ReadDir(filepath.Join(mountpoint, "a"))
-	if err != nil || len(entries) != 1 || entries[0].Name() != "file" {
-		t.Error(entries, err)
-	}
+	testenv.Check(t, err == nil && len(entries) == 1 && entries[0].Name() == "file", "%v, %v", entries, err)
 	if _, err := os.Stat(filepath.Join(mountpoint, "b")); !os.IsNotExist(err) {
 		t.Error(err)
 	}
-	if err := unix.Unmount(mountpoint, unix.MNT_FORCE); err != nil { // a container that begins meanwhile may have a copy of the mount
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Unmount(mountpoint, unix.MNT_FORCE)) // a container that begins meanwhile may have a copy of the mount
 	server.Wait()
 }
 
 // readMany reads a file past the page cache at many places at once: each read waits, but not for the others.
 func readMany(t *testing.T, path string, content []byte, delay time.Duration) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	began := time.Now()
 	var all sync.WaitGroup

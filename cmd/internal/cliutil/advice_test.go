@@ -21,9 +21,7 @@ func TestFlag(t *testing.T) {
 		"-t":         "unknown shorthand flag: 't' in -t (put an argument that begins with - after --: serve … -- -t)",
 		"--socket":   "unknown flag: --socket",
 	} {
-		if got := adviseFlag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
-			t.Errorf("%s: %q, want %q", given, got, want)
-		}
+		testenv.Equal(t, adviseFlag(cmd, cmd.ParseFlags([]string{given})).Error(), want, "%s", given)
 	}
 }
 

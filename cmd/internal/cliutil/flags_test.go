@@ -78,9 +78,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		t.Errorf("60 columns: %q", got)
 	}
 	t.Setenv("COLUMNS", "46")
-	if got := Wrap("  -o, --output string   where the set is written\n"); got != want {
-		t.Errorf("46 columns: %q, want %q", got, want)
-	}
+	testenv.Equal(t, Wrap("  -o, --output string   where the set is written\n"), want, "46 columns")
 }
 
 // TestChoices refuses values of flags of every type with those that it takes.
@@ -100,8 +98,7 @@ func TestChoices(t *testing.T) {
 		c.Flags().Float64("rate", 0, "")
 		root := Root(&cobra.Command{Use: "tool"}, Manual{}, c)
 		root.SetArgs([]string{"run", flag})
-		if err := root.Execute(); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", flag, err, want)
-		}
+		err := root.Execute()
+		testenv.Check(t, err != nil && err.Error() == want, "%s: %v, want %s", flag, err, want)
 	}
 }

@@ -19,9 +19,8 @@ func TestKernelsOfTheEnvironment(t *testing.T) {
 		ran := false
 		root := Root(&cobra.Command{Use: "program"}, Manual{}, &cobra.Command{Use: "run", RunE: func(*cobra.Command, []string) error { ran = true; return nil }})
 		root.SetArgs([]string{"run"})
-		if err := root.Execute(); ran != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, ran %v", value, err, ran)
-		}
+		err := root.Execute()
+		testenv.Check(t, ran == (want == "") && (err == nil || strings.HasPrefix(err.Error(), want)), "%q: %v, ran %v", value, err, ran)
 	}
 }
 
@@ -60,21 +59,15 @@ func TestManual(t *testing.T) {
 			files[name] = string(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for name, part := range want {
-			if !strings.Contains(files[name], part) {
-				t.Errorf("%s: %q, want %q in it", name, files[name], part)
-			}
+			testenv.Check(t, strings.Contains(files[name], part), "%s: %q, want %q in it", name, files[name], part)
 		}
 		for name, text := range files {
 			if strings.Contains(name, "manual") || strings.Contains(name, "completion-") {
 				t.Errorf("%s: a page for a command that help does not show", name)
 			}
-			if before != nil && before[name] != text {
-				t.Errorf("%s has other bytes the second time", name)
-			}
+			testenv.Check(t, before == nil || before[name] == text, "%s has other bytes the second time", name)
 		}
 		before = files
 	}

@@ -153,9 +153,7 @@ func TestEveryRemedy(t *testing.T) {
 			tc.follow = cmp.Or(tc.follow, tc.command)
 			word, value, _ := strings.Cut(tc.fill, " ")
 			said, err := sh(tc.command)
-			if (err == nil) != strings.HasSuffix(tc.command, "--force") {
-				t.Fatalf("%s: %v: %s", tc.command, err, said)
-			}
+			testenv.Require(t, (err == nil) == strings.HasSuffix(tc.command, "--force"), "%s: %v: %s", tc.command, err, said)
 			lines := typed(t, tc.remedy, said, tc.follow)
 			src, plain := strings.CutPrefix(tc.follow, "imgshard build ")
 			src, named := strings.CutSuffix(src, " -o out")
@@ -178,9 +176,7 @@ func TestEveryRemedy(t *testing.T) {
 		})
 	}
 	for _, r := range remedy.All() {
-		if !followed[r.To] {
-			t.Errorf("nothing follows the remedy %q", r.To)
-		}
+		testenv.Check(t, followed[r.To], "nothing follows the remedy %q", r.To)
 	}
 }
 
@@ -196,23 +192,17 @@ func typed(t *testing.T, r remedy.Remedy, said, command string) (lines []string)
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	if len(lines) == 0 {
-		t.Errorf("%s\ndoes not say how to %s", said, r.To)
-	}
+	testenv.Check(t, len(lines) > 0, "%s\ndoes not say how to %s", said, r.To)
 	return lines
 }
 
 // inPlace finds a remedy in a message for a program that has no flags.
 func inPlace(t *testing.T, r remedy.Remedy, said string) []string {
 	t.Helper()
-	if regexp.MustCompile(`add --`).MatchString(said) {
-		t.Errorf("it advises flags that it lacks: %s", said)
-	}
+	testenv.Check(t, !regexp.MustCompile(`add --`).MatchString(said), "it advises flags that it lacks: %s", said)
 	lines := typed(t, r, said, "")
 	for _, line := range lines {
-		if !strings.HasPrefix(line, "imgshard index ") {
-			t.Errorf("it advises %s", line)
-		}
+		testenv.Check(t, strings.HasPrefix(line, "imgshard index "), "it advises %s", line)
 	}
 	return lines
 }

@@ -79,9 +79,7 @@ func TestParts(t *testing.T) {
 	part := func(text string) string {
 		t.Helper()
 		_, diag, status := imgshard(t, "build", src, "-o", out, "--part", text)
-		if status > 1 {
-			t.Fatalf("part %s: status %d, %s", text, status, diag)
-		}
+		testenv.Require(t, status <= 1, "part %s: status %d, %s", text, status, diag)
 		return diag
 	}
 	part("2/2")
@@ -102,9 +100,8 @@ func TestSelect(t *testing.T) {
 		t.Helper()
 		out := filepath.Join(dir, name)
 		succeed(t, append(args, "-o", out)...)
-		if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 3 {
-			t.Fatal(m, err)
-		}
+		m, err := shard.ReadManifest(out)
+		testenv.Require(t, err == nil && len(m.Classes) == 3, "%v, %v", m, err)
 		text, _, _ := imgshard(t, "ls", out)
 		labels := make(map[string]string) // by key
 		for line := range strings.Lines(text) {
@@ -118,12 +115,9 @@ func TestSelect(t *testing.T) {
 	keys := slices.Sorted(maps.Keys(all))
 	list := sourcetest.Write(t, filepath.Join(dir, "keys"), []byte(strings.Join(keys[2:5], "\n")+"\n"))
 	only, rest := build("only", "build", train, "--only", list), build("rest", "build", train, "--exclude", list)
-	if len(only) != 3 || len(rest) != len(all)-3 {
-		t.Errorf("%d and %d samples of %d", len(only), len(rest), len(all))
-	}
-	if again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list); !maps.Equal(again, rest) {
-		t.Errorf("repack takes %v, build %v", again, rest)
-	}
+	testenv.Check(t, len(only) == 3 && len(rest) == len(all)-3, "%d and %d samples of %d", len(only), len(rest), len(all))
+	again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list)
+	testenv.Check(t, maps.Equal(again, rest), "repack takes %v, build %v", again, rest)
 	for key, label := range rest {
 		if all[key] != label || slices.Contains(keys[2:5], key) {
 			t.Errorf("%s has the label %s, and %s in all", key, label, all[key])
@@ -165,9 +159,7 @@ func TestClassesOfTrain(t *testing.T) {
 		t.Errorf("status %d, %s", status, diag)
 	}
 	m, err := shard.ReadManifest(val + "-shards")
-	if err != nil || len(m.Classes) != 4 || m.Classes[0] != classes[0].Name() {
-		t.Errorf("%v, %v", m, err)
-	}
+	testenv.Check(t, err == nil && len(m.Classes) == 4 && m.Classes[0] == classes[0].Name(), "%v, %v", m, err)
 }
 
 // TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
@@ -191,9 +183,7 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 		}
 		p.finish()
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if lines[len(lines)-1] != want || len(lines) != 1+min(1, len(want)) {
-			t.Errorf("%s: printed %q", flag, lines)
-		}
+		testenv.Check(t, lines[len(lines)-1] == want && len(lines) == 1+min(1, len(want)), "%s: printed %q", flag, lines)
 	}
 	quiet = false
 }
@@ -226,9 +216,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	screen.Close()
 	drawn, _ := io.ReadAll(terminal) // A terminal without a screen ends by an error.
 	want := "\rtrain: packing 2 of 1,500 ima\x1b[K\rtrain: packing 3 of 1,500 ima\x1b[K\r\x1b[K"
-	if string(drawn) != want {
-		t.Errorf("%q, want %q", drawn, want)
-	}
+	testenv.Check(t, string(drawn) == want, "%q, want %q", drawn, want)
 }
 
 // TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
@@ -283,9 +271,8 @@ func TestTook(t *testing.T) {
 		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: 1, Total: 2}) // which begins a stage and not a summary
 		clock = clock.Add(want)
 		p.finish()
-		if got := p.took(); got != want {
-			t.Errorf("%v, want %v", got, want)
-		}
+		got := p.took()
+		testenv.Check(t, got == want, "%v, want %v", got, want)
 	}
 }
 
@@ -298,9 +285,7 @@ func TestDumbTerminal(t *testing.T) {
 	defer terminal.Close()
 	for name, want := range map[string]bool{"xterm": true, "dumb": false} {
 		t.Setenv("TERM", name)
-		if draws := newProgress(terminal).terminal; draws != want {
-			t.Errorf("TERM=%s: draws %v, want %v", name, draws, want)
-		}
+		testenv.Equal(t, newProgress(terminal).terminal, want, "TERM=%s: draws", name)
 	}
 }
 
@@ -315,9 +300,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards"))
 	testenv.Contains(t, diag, "is a folder of class folders")
 	out = succeed(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
-	if strings.Count(out, "is complete, with the same options: nothing to do (--force") != 2 {
-		t.Errorf("a second time: %s", out)
-	}
+	testenv.Check(t, strings.Count(out, "is complete, with the same options: nothing to do (--force") == 2, "a second time: %s", out)
 	says(t, 1, "built with other options: --force replaces it", "build", demo, "--partitions", "1")
 }
 
@@ -353,9 +336,8 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 		"  to take the folder that is meant:\n    imgshard build "+src+"/classes\n",
 		"build", src, "-o", out)
 	succeed(t, "build", src, "-o", out, "--classes-from", "2")
-	if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 2 || m.Samples != 4 {
-		t.Errorf("%+v, %v", m, err)
-	}
+	m, err := shard.ReadManifest(out)
+	testenv.Check(t, err == nil && len(m.Classes) == 2 && m.Samples == 4, "%+v, %v", m, err)
 }
 
 // TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
@@ -363,9 +345,7 @@ func TestBuildOfStandardInput(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	was := os.Stdin
 	os.Stdin = read
 	defer func() { os.Stdin = was }()

@@ -44,9 +44,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\x7f"} {
-		if got := succeed(t, "cat", set, "3", "--field", field); got != want {
-			t.Errorf("%s: %q, want %q", field, got, want)
-		}
+		testenv.Equal(t, succeed(t, "cat", set, "3", "--field", field), want, "%s", field)
 	}
 	says(t, 1, `no field "colour": the set has [score float32 caption text box int64[2]`, "cat", set, "3", "--field", "colour")
 	if text, _, _ := imgshard(t, "ls", trainSet, "--fields"); strings.Count(text, "\t{}\n") != 5 {

@@ -18,9 +18,8 @@ func report(t *testing.T, path string) inspection {
 	t.Helper()
 	text, diag, status := imgshard(t, "inspect", "--json", path)
 	var r inspection
-	if err := json.Unmarshal([]byte(text), &r); status != 0 || diag != "" || err != nil {
-		t.Fatalf("status %d, %v, %q\n%s", status, err, diag, text)
-	}
+	err := json.Unmarshal([]byte(text), &r)
+	testenv.Require(t, status == 0 && diag == "" && err == nil, "status %d, %v, %q\n%s", status, err, diag, text)
 	return r
 }
 
@@ -30,9 +29,7 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64})
 	imgshard(t, "build", filepath.Join(src, "train"))
 	r := report(t, src)
-	if len(r.Sets) != 1 || len(r.Sources) != 2 || r.Build == "" {
-		t.Fatalf("%+v", r)
-	}
+	testenv.Require(t, len(r.Sets) == 1 && len(r.Sources) == 2 && r.Build != "", "%+v", r)
 	if s := r.Sources[0]; s.Split != "train" || s.Path != filepath.Join(src, "train") || s.Output != s.Path+"-shards" || s.Layout == "" {
 		t.Errorf("%+v", s)
 	}
@@ -61,9 +58,7 @@ func TestKeysForShells(t *testing.T) {
 
 func TestInspectOfSets(t *testing.T) {
 	r := report(t, trainSet)
-	if len(r.Sets) != 1 || r.Sources == nil || len(r.Sources) != 0 {
-		t.Fatalf("%+v", r)
-	}
+	testenv.Require(t, len(r.Sets) == 1 && r.Sources != nil && len(r.Sources) == 0, "%+v", r)
 	s := r.Sets[0]
 	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "original" {
 		t.Errorf("%+v", s)
@@ -80,9 +75,7 @@ func TestInspectOfSets(t *testing.T) {
 func TestInspectOfNeither(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
 		text, diag, status := imgshard(t, "inspect", path)
-		if status != 1 || text != "" || !strings.Contains(diag, path) {
-			t.Errorf("%s: status %d, %q, %q", path, status, text, diag)
-		}
+		testenv.Check(t, status == 1 && text == "" && strings.Contains(diag, path), "%s: status %d, %q, %q", path, status, text, diag)
 	}
 	damaged := copySet(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644))
@@ -119,9 +112,7 @@ func TestInspectSaysLabels(t *testing.T) {
 	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
 		sourcetest.File{Name: "a.jpg", Data: files["2/b.jpg"]}, sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Data: files["2/b.jpg"]}))
 	s = report(t, tar).Sources[0]
-	if len(s.First) != 2 || *s.First[0].Label != 7 || s.First[0].Key != "a" || s.Bytes == 0 {
-		t.Errorf("%+v", s)
-	}
+	testenv.Check(t, len(s.First) == 2 && *s.First[0].Label == 7 && s.First[0].Key == "a" && s.Bytes != 0, "%+v", s)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
 	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "G"))

@@ -55,9 +55,7 @@ func TestOneSignalEndsOpening(t *testing.T) {
 				}
 			}
 			cmd.Wait()
-			if cmd.ProcessState.ExitCode() != interruptedStatus {
-				t.Errorf("%v: %v, %s", words, cmd.ProcessState, said)
-			}
+			testenv.Check(t, cmd.ProcessState.ExitCode() == interruptedStatus, "%v: %v, %s", words, cmd.ProcessState, said)
 		})
 	}
 }

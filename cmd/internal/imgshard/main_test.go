@@ -39,9 +39,7 @@ func imgshard(t *testing.T, args ...string) (stdout, stderr string, status int) 
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	out, diag, status := imgshard(t, args...)
-	if status != 0 {
-		t.Fatalf("%q: status %d, %s", args, status, diag)
-	}
+	testenv.Require(t, status == 0, "%q: status %d, %s", args, status, diag)
 	return out
 }
 
@@ -78,13 +76,9 @@ func copySet(t *testing.T) string {
 func TestLs(t *testing.T) {
 	text, diag, status := imgshard(t, "ls", trainSet)
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if status != 0 || diag != "" || len(lines) != 5 {
-		t.Fatalf("status %d, %q\n%s", status, diag, text)
-	}
+	testenv.Require(t, status == 0 && diag == "" && len(lines) == 5, "status %d, %q\n%s", status, diag, text)
 	objects := strings.Split(strings.TrimSuffix(succeed(t, "ls", "--json", trainSet), "\n"), "\n")
-	if len(objects) != 5 {
-		t.Fatal(objects)
-	}
+	testenv.Require(t, len(objects) == 5, "%v", objects)
 	set := testenv.Must(shard.OpenSet(trainSet))(t)
 	defer set.Close()
 	for i := range lines {
@@ -98,23 +92,19 @@ func TestLs(t *testing.T) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 		record, _, err := set.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		stored := slices.Concat(record.Image, record.Aux, record.Fields)
 		if want := fmt.Sprintf("%08x", crc32.Checksum(stored, crc32.MakeTable(crc32.Castagnoli))); line.Checksum != want {
 			t.Errorf("line %d: checksum %s, want %s", i, line.Checksum, want)
 		}
-		if columns := strings.Split(lines[i], "\t"); len(columns) != 9 || columns[7] != line.Shard {
-			t.Errorf("line %d: %q", i, columns)
-		}
+		columns := strings.Split(lines[i], "\t")
+		testenv.Check(t, len(columns) == 9 && columns[7] == line.Shard, "line %d: %q", i, columns)
 	}
 	var fields map[string]any
 	testenv.OK(t, json.Unmarshal([]byte(objects[0]), &fields))
 	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "checksum", "shard", "partition"} {
-		if _, ok := fields[name]; !ok {
-			t.Errorf("no %q in %s", name, objects[0])
-		}
+		_, ok := fields[name]
+		testenv.Check(t, ok, "no %q in %s", name, objects[0])
 	}
 }
 
@@ -132,9 +122,8 @@ func TestLsNamed(t *testing.T) {
 	all, _, _ := imgshard(t, "ls", trainSet)
 	lines := strings.SplitAfter(all, "\n")
 	last := strings.Split(lines[3], "\t")
-	if text := succeed(t, "ls", trainSet, last[1], "1"); text != lines[3]+lines[1] {
-		t.Error(text)
-	}
+	text := succeed(t, "ls", trainSet, last[1], "1")
+	testenv.Check(t, text == lines[3]+lines[1], "%v", text)
 	says(t, 1, `"nonsense"`, "ls", trainSet, "1", "nonsense")
 }
 

@@ -47,9 +47,8 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		testenv.OK(t, os.CopyFS(bad, os.DirFS(good)))
 		testenv.OK(t, damage(filepath.Join(bad, name)))
 		testenv.Contains(t, succeed(t, "copy", good, bad), "1 file copied, 1 kept")
-		if got, err := os.ReadFile(filepath.Join(bad, name)); err != nil || string(got) != string(want) {
-			t.Errorf("%s: the shard is another one, %v", what, err)
-		}
+		got, err := os.ReadFile(filepath.Join(bad, name))
+		testenv.Check(t, err == nil && string(got) == string(want), "%s: the shard is another one, %v", what, err)
 		testenv.OK(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
 		says(t, 1, "its manifest is damaged", "copy", good, bad)
 	}

@@ -73,9 +73,8 @@ func TestStats(t *testing.T) {
 	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"number\">1<td class=\"number\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
 		t.Errorf("%v\n%s", err, html)
 	}
-	if left, _ := os.ReadDir(filepath.Dir(page)); len(left) != 1 {
-		t.Errorf("beside the page lie %v", left)
-	}
+	left, _ := os.ReadDir(filepath.Dir(page))
+	testenv.Check(t, len(left) == 1, "beside the page lie %v", left)
 }
 
 // TestBuildCountsWhatWasRepaired damages photographs' data: libjpeg, and with it Pillow, shows them all the same.
@@ -83,9 +82,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 	tree, set := imageTree(t), filepath.Join(t.TempDir(), "train-shards")
 	for _, name := range []string{"cat/1.jpg", "cat/2.jpg"} {
 		data := testenv.Must(os.ReadFile(filepath.Join(tree, name)))(t)
-		if err := os.WriteFile(filepath.Join(tree, name), data[:len(data)-2], 0o666); err != nil { // the EOI marker
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(tree, name), data[:len(data)-2], 0o666)) // the EOI marker
 	}
 	for _, encoding := range []string{"original", "coefficients", "pixels"} {
 		out := succeed(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
@@ -115,9 +112,7 @@ func TestDistribution(t *testing.T) {
 	for _, n := range d.Histogram {
 		sum += n
 	}
-	if sum != 981 || slices.Min(d.Histogram) < 24 || slices.Max(d.Histogram) > 26 {
-		t.Errorf("histogram %v", d.Histogram)
-	}
+	testenv.Check(t, sum == 981 && slices.Min(d.Histogram) >= 24 && slices.Max(d.Histogram) <= 26, "histogram %v", d.Histogram)
 	if e := twice.distribution(); e.Count != 2002 || e.Median != 500 || e.P5 != 50 || e.P95 != 950 || e.Mean != 500 || e.Histogram[7] != 2*d.Histogram[7] {
 		t.Errorf("of each twice: %+v", e)
 	}
@@ -127,7 +122,6 @@ func TestDistribution(t *testing.T) {
 	if d := (tally{}).distribution(); d.Count != 0 || math.IsNaN(d.Mean) {
 		t.Errorf("of nothing: %+v", d)
 	}
-	if line := sparkline([]int{0, 1, 4, 8, 0, 0}); line != " ▁▄█" {
-		t.Errorf("%q", line)
-	}
+	line := sparkline([]int{0, 1, 4, 8, 0, 0})
+	testenv.Check(t, line == " ▁▄█", "%q", line)
 }

@@ -21,9 +21,7 @@ func picturesOf(t *testing.T, page string) []image.Image {
 	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
 		data := testenv.Must(base64.StdEncoding.DecodeString(m[1]))(t)
 		img, _, err := image.Decode(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		list = append(list, img)
 	}
 	return list
@@ -33,9 +31,7 @@ func picturesOf(t *testing.T, page string) []image.Image {
 func TestPagesEscape(t *testing.T) {
 	tree := imageTree(t)
 	class := filepath.Join(tree, `<script>&"'`)
-	if err := errors.Join(os.Mkdir(class, 0o777), os.Rename(filepath.Join(tree, "dog", "1.png"), filepath.Join(class, `"><b>.png`))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Mkdir(class, 0o777), os.Rename(filepath.Join(tree, "dog", "1.png"), filepath.Join(class, `"><b>.png`))))
 	set := filepath.Join(t.TempDir(), "a<b>")
 	succeed(t, "build", tree, "-o", set)
 	const name = "&lt;script&gt;&amp;&#34;&#39;"
@@ -47,9 +43,7 @@ func TestPagesEscape(t *testing.T) {
 		{"stats", []string{"a&lt;b&gt;</title>", "<td>" + name + "<td"}},
 	} {
 		page := succeed(t, tt.command, set, "-o", "-")
-		if strings.Contains(page, `<script>&`) || strings.Contains(page, "<b>") {
-			t.Errorf("%s:\n%s", tt.command, page)
-		}
+		testenv.Check(t, !strings.Contains(page, `<script>&`) && !strings.Contains(page, "<b>"), "%s:\n%s", tt.command, page)
 		testenv.Contains(t, page, tt.want...)
 	}
 }
@@ -59,32 +53,23 @@ func TestViewOfASet(t *testing.T) {
 	set, page := filepath.Join(dir, "train-shards"), filepath.Join(dir, "sheet.html")
 	succeed(t, "build", imageTree(t), "-o", set)
 	out := succeed(t, "view", set, "-o", page, "--transform", `[{"op":"RandomCrop","size":[8,9]}]`, "--draws", "3")
-	if out != "4 samples of 4 on "+page+"\n" {
-		t.Fatal(out)
-	}
+	testenv.Require(t, out == "4 samples of 4 on "+page+"\n", "%v", out)
 	html := string(testenv.Must(os.ReadFile(page))(t))
 	pictures := picturesOf(t, html)
-	if len(pictures) != 4*(1+3) {
-		t.Fatalf("%d pictures", len(pictures))
-	}
-	if size := pictures[1].Bounds().Size(); size != image.Pt(9, 8) {
-		t.Errorf("a draw of %v", size)
-	}
+	testenv.Require(t, len(pictures) == 4*(1+3), "%d pictures", len(pictures))
+	testenv.Equal(t, pictures[1].Bounds().Size(), image.Pt(9, 8), "a draw of")
 	testenv.Contains(t, html,
 		"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`,
 		`title="draw 2: [{&#34;op&#34;: &#34;crop&#34;`)
 	before, after, found := strings.Cut(html, `http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; `)
-	if !found || strings.Contains(before+after, "http") {
-		t.Error("the page asks elsewhere, or may")
-	}
+	testenv.Check(t, found && !strings.Contains(before+after, "http"), "the page asks elsewhere, or may")
 	for _, tt := range []struct {
 		args []string
 		want int
 	}{{[]string{"--class", "dog"}, 1}, {[]string{"--find", "2.jpg"}, 1}, {[]string{"--index", "0,3"}, 2}, {[]string{"-n", "2"}, 2}} {
 		page := succeed(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
-		if n := strings.Count(page, "<figure"); n != tt.want {
-			t.Errorf("%v: %d figures, want %d", tt.args, n, tt.want)
-		}
+		n := strings.Count(page, "<figure")
+		testenv.Check(t, n == tt.want, "%v: %d figures, want %d", tt.args, n, tt.want)
 	}
 }
 
@@ -130,7 +115,6 @@ func TestViewMistakes(t *testing.T) {
 			t.Errorf("view %v: status %d, %s", tt.args, status, diag)
 		}
 	}
-	if _, err := os.Stat("sheet.html"); err == nil {
-		t.Error("a sheet was left behind")
-	}
+	_, err := os.Stat("sheet.html")
+	testenv.Check(t, err != nil, "a sheet was left behind")
 }
