@@ -92,11 +92,9 @@ func TestResamplerOfSessions(t *testing.T) {
 			return ts.dial().hello().open(openRequest{Transform: json.RawMessage(operations), BatchSize: 1, Resampler: resampler}).digest(0, nil)
 		}
 		want := map[transform.Resampler][32]byte{transform.Pillow13: digest(newer, ""), transform.Pillow12: digest(older, "pillow-13")}
-		if want[transform.Pillow13] == want[transform.Pillow12] {
-			t.Fatal("the image does not tell the resamplers apart")
-		}
-		if digest(bare, "") != want[server] || digest(bare, "pillow-12") != want[transform.Pillow12] || digest(bare, "pillow-13") != want[transform.Pillow13] {
-			t.Errorf("server's %v: other pixels", server)
+		testenv.Require(t, want[transform.Pillow13] != want[transform.Pillow12], "the image does not tell the resamplers apart")
+		for resampler, want := range map[string][32]byte{"": want[server], "pillow-12": want[transform.Pillow12], "pillow-13": want[transform.Pillow13]} {
+			testenv.Check(t, digest(bare, resampler) == want, "server's %v: other pixels in a session of resampler %q", server, resampler)
 		}
 		c := ts.dial().hello()
 		c.refuses(openRequest{Transform: json.RawMessage(bare), BatchSize: 1, Resampler: "rez"}, kindBadRequest, "pillow-13, pillow-12")

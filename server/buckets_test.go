@@ -3,14 +3,14 @@ package server
 import (
 	"math"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestBucketOf compares with logarithms, and at the boundary.
 func TestBucketOf(t *testing.T) {
 	sorted, err := sortBuckets([][2]int{{20, 40}, {10, 10}, {40, 20}, {30, 25}})
-	if err != nil || sorted[0] != [2]int{40, 20} || sorted[3] != [2]int{20, 40} {
-		t.Fatal(sorted, err)
-	}
+	testenv.Require(t, err == nil && sorted[0] == [2]int{40, 20} && sorted[3] == [2]int{20, 40}, "%v, %v", sorted, err)
 	for w := int32(1); w < 90; w += 4 {
 		for h := int32(1); h < 90; h += 3 {
 			best, nearest := 0, math.Inf(1)
@@ -24,12 +24,9 @@ func TestBucketOf(t *testing.T) {
 			}
 		}
 	}
-	if got := bucketOf(sorted, math.MaxInt32, 1); got != 3 {
-		t.Error(got)
-	}
+	testenv.Equal(t, bucketOf(sorted, math.MaxInt32, 1), 3, "the bucket of the widest image")
 	for _, bad := range [][][2]int{{{0, 1}}, {{1, 1 << 20}}, {{2, 2}, {1, 1}}, make([][2]int, bucketsMax+1)} {
-		if _, err := sortBuckets(bad); err == nil {
-			t.Errorf("%.3v is taken", bad)
-		}
+		_, err := sortBuckets(bad)
+		testenv.Check(t, err != nil, "%.3v is taken", bad)
 	}
 }

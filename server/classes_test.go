@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestClassesOfAnyNumber asks for names that take more than a message.
@@ -19,12 +21,8 @@ func TestClassesOfAnyNumber(t *testing.T) {
 	var got []string
 	for range 3 {
 		reply := ask[classesReply](c, classesRequest{First: len(got)})
-		if reply.First != len(got) || reply.Count != len(want) {
-			t.Fatalf("after %d of %d names: %+v", len(got), len(want), reply)
-		}
+		testenv.Require(t, reply.First == len(got) && reply.Count == len(want), "after %d of %d names: %+v", len(got), len(want), reply)
 		got = append(got, reply.Classes...)
 	}
-	if !slices.Equal(got, want) {
-		t.Error("other names")
-	}
+	testenv.Check(t, slices.Equal(got, want), "other names")
 }

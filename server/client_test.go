@@ -131,18 +131,15 @@ func (c *client) send(m any) {
 
 func (c *client) sendRaw(b []byte) {
 	c.t.Helper()
-	if _, err := c.conn.Write(b); err != nil {
-		c.t.Fatalf("sending: %v", err)
-	}
+	_, err := c.conn.Write(b)
+	testenv.Require(c.t, err == nil, "sending: %v", err)
 }
 
 // receive returns the next message.
 func (c *client) receive() any {
 	c.t.Helper()
 	text, err := c.frames.Next()
-	if err != nil {
-		c.t.Fatalf("receiving: %v", err)
-	}
+	testenv.OK(c.t, err, "receiving")
 	_, m := testenv.Must2(replies.DecodeReply(text))(c.t)
 	return m
 }
@@ -162,9 +159,7 @@ func expect[M any](c *client) M {
 	c.t.Helper()
 	got := c.receive()
 	m, ok := got.(M)
-	if !ok {
-		c.t.Fatalf("got %#v, want a %T", got, m)
-	}
+	testenv.Require(c.t, ok, "got %#v, want a %T", got, m)
 	return m
 }
 
@@ -221,9 +216,7 @@ func (c *client) batches(epoch, consumed int64) iter.Seq[batchMessage] {
 				}
 				c.send(releaseRequest{Slot: *m.Slot})
 			case endMessage:
-				if n != started.Batches {
-					c.t.Fatalf("%d batches, %d were announced", n, started.Batches)
-				}
+				testenv.Require(c.t, n == started.Batches, "%d batches, %d were announced", n, started.Batches)
 				return
 			default:
 				c.t.Fatalf("got %#v in an epoch", m)
@@ -236,18 +229,16 @@ func (c *client) batches(epoch, consumed int64) iter.Seq[batchMessage] {
 func (c *client) raw(n int64) []byte {
 	c.t.Helper()
 	b := make([]byte, n)
-	if _, err := io.ReadFull(c.rights, b); err != nil {
-		c.t.Fatalf("receiving %d raw bytes: %v", n, err)
-	}
+	_, err := io.ReadFull(c.rights, b)
+	testenv.Require(c.t, err == nil, "receiving %d raw bytes: %v", n, err)
 	return b
 }
 
 // expectClosed fails unless the server closes the connection without another word.
 func (c *client) expectClosed() {
 	c.t.Helper()
-	if text, err := c.frames.Next(); err == nil {
-		c.t.Fatalf("got %s, want the end of the connection", text)
-	}
+	text, err := c.frames.Next()
+	testenv.Require(c.t, err != nil, "got %s, want the end of the connection", text)
 }
 
 func (c *client) hello() *client {
@@ -264,9 +255,8 @@ func (c *client) open(m openRequest) *client {
 	}
 	c.opened = ask[openedReply](c, m)
 	if m.Transport != transportSocket {
-		if want := int64(c.opened.Slots) * c.opened.SlotBytes; c.opened.RingBytes != want {
-			c.t.Fatalf("a ring of %d bytes, want %d", c.opened.RingBytes, want)
-		}
+		want := int64(c.opened.Slots) * c.opened.SlotBytes
+		testenv.Require(c.t, c.opened.RingBytes == want, "a ring of %d bytes, want %d", c.opened.RingBytes, want)
 		c.mapRing()
 	}
 	return c
@@ -276,9 +266,7 @@ func (c *client) open(m openRequest) *client {
 func (c *client) mapRing() {
 	c.t.Helper()
 	file := c.rights.file
-	if file == nil {
-		c.t.Fatal("no descriptor came with opened")
-	}
+	testenv.Require(c.t, file != nil, "no descriptor came with opened")
 	defer file.Close()
 	c.rights.file = nil
 	ring := testenv.Must(unix.Mmap(int(file.Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(c.t)
@@ -307,9 +295,7 @@ func (c *client) checkBatch(b batchMessage) []int64 {
 func (c *client) array(kind string, b batchMessage, name ...string) []byte {
 	c.t.Helper()
 	i := slices.IndexFunc(c.opened.Arrays, func(a ring.Array) bool { return a.Kind == kind && (name == nil || a.Name == name[0]) })
-	if i < 0 {
-		c.t.Fatalf("no %s %s among the arrays %+v", kind, name, c.opened.Arrays)
-	}
+	testenv.Require(c.t, i >= 0, "no %s %s among the arrays %+v", kind, name, c.opened.Arrays)
 	return c.memory(c.opened.Arrays[i], b)
 }
 

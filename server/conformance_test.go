@@ -63,9 +63,7 @@ func TestDocumentExamples(t *testing.T) {
 		})
 	}
 	for _, m := range allMessages() {
-		if !replayed[fmt.Sprintf("%T", m)] {
-			t.Errorf("no example of the document shows a %T", m)
-		}
+		testenv.Check(t, replayed[fmt.Sprintf("%T", m)], "no example of the document shows a %T", m)
 	}
 	ts.checkIdle()
 }
@@ -94,22 +92,18 @@ func (r *replay) step(at, line string) {
 	case what == "S" && rest == "closed":
 		c.expectClosed()
 	case what == "S" && rest == "raw …":
-		if got := c.raw(int64(r.file)); !bytes.HasPrefix(got, []byte("\x89PNG")) {
-			c.t.Fatalf("%s: got % x", at, got)
-		}
+		got := c.raw(int64(r.file))
+		testenv.Require(c.t, bytes.HasPrefix(got, []byte("\x89PNG")), "%s: got % x", at, got)
 	case what == "S" && strings.HasPrefix(rest, "raw "):
 		want := parseHex(c.t, at, rest[4:])
-		if got := c.raw(int64(len(want))); !bytes.Equal(got, want) {
-			c.t.Fatalf("%s: got % x", at, got)
-		}
+		testenv.Same(c.t, c.raw(int64(len(want))), want, "%s", at)
 	case what == "S" || what == "S+fd":
 		r.receive(at, rest, what == "S+fd")
 	case what == "M":
 		from, want, _ := strings.Cut(rest, " ")
 		offset := testenv.Must(strconv.Atoi(from))(c.t)
-		if want := parseHex(c.t, at, want); !bytes.Equal(c.ring[offset:offset+len(want)], want) {
-			c.t.Fatalf("%s: the memory holds % x", at, c.ring[offset:offset+len(want)])
-		}
+		inMemory := parseHex(c.t, at, want)
+		testenv.Same(c.t, c.ring[offset:offset+len(inMemory)], inMemory, "%s: the memory", at)
 	default:
 		c.t.Fatalf("%s: not a line of an example: %q", at, line)
 	}
@@ -120,17 +114,11 @@ func (r *replay) receive(at, want string, withFD bool) {
 	c := r.client
 	c.t.Helper()
 	text, err := c.frames.Next()
-	if err != nil {
-		c.t.Fatalf("%s: %v", at, err)
-	}
+	testenv.OK(c.t, err, "%s", at)
 	var got, expected any
 	testenv.OK(c.t, json.Unmarshal(text, &got))
-	if err := json.Unmarshal([]byte(want), &expected); err != nil {
-		c.t.Fatalf("%s: %v", at, err)
-	}
-	if !reflect.DeepEqual(got, filled(expected, got)) {
-		c.t.Fatalf("%s: the server sent\n%s\nthe document says\n%s", at, text, want)
-	}
+	testenv.OK(c.t, json.Unmarshal([]byte(want), &expected), "%s", at)
+	testenv.Require(c.t, reflect.DeepEqual(got, filled(expected, got)), "%s: the server sent\n%s\nthe document says\n%s", at, text, want)
 	_, m := testenv.Must2(replies.DecodeReply(text))(c.t)
 	r.kinds[fmt.Sprintf("%T", m)] = true
 	if file, is := m.(fileReply); is {
@@ -170,9 +158,7 @@ func filled(want, got any) any {
 func parseHex(t testing.TB, at, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-	if err != nil {
-		t.Fatalf("%s: %v", at, err)
-	}
+	testenv.OK(t, err, "%s", at)
 	return b
 }
 
@@ -183,9 +169,7 @@ func TestDocumentFrame(t *testing.T) {
 			continue
 		}
 		text, err := wire.NewReader(bytes.NewReader(parseHex(t, wireDocument, b.lines[0])), wire.RequestBytesMax).Next()
-		if err != nil || string(text) != b.lines[1] {
-			t.Errorf("the frame holds %q, %v; the document says %q", text, err, b.lines[1])
-		}
+		testenv.Check(t, err == nil && string(text) == b.lines[1], "the frame holds %q, %v; the document says %q", text, err, b.lines[1])
 		return
 	}
 	t.Error("the document shows no frame")
@@ -195,9 +179,7 @@ func TestDocumentFrame(t *testing.T) {
 func TestDocumentNamesEveryField(t *testing.T) {
 	text := testenv.Must(os.ReadFile(wireDocument))(t)
 	find := func(name, in string) {
-		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("the document does not explain %s of %s", name, in)
-		}
+		testenv.Check(t, strings.Contains(string(text), "`"+name+"`"), "the document does not explain %s of %s", name, in)
 	}
 	for kind := range emptyRequests() {
 		find(kind, "the protocol")

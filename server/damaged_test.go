@@ -36,6 +36,12 @@ func (ts *testServer) ask(m openRequest) any {
 	return c.receive()
 }
 
+// answers tells whether a server answers with an M.
+func answers[M any](message any) bool {
+	_, ok := message.(M)
+	return ok
+}
+
 // TestDamagedIsNamedAndTheRestServed checks that each session gets what is whole, or an error that names what is not.
 func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 	dir := damagedSets(t)
@@ -62,31 +68,23 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 	} {
 		switch m := ts.ask(c.request).(type) {
 		case openedReply:
-			if c.kind != "" {
-				t.Errorf("%+v: opened, want %s", c.request, c.kind)
-			}
+			testenv.Check(t, c.kind == "", "%+v: opened, want %s", c.request, c.kind)
 		case errorMessage:
-			if c.kind == "" || m.ErrKind != c.kind || !strings.Contains(m.Message, c.want) || m.Fatal {
-				t.Errorf("%+v: %+v, want %s with %q", c.request, m, c.kind, c.want)
-			}
+			testenv.Check(t, c.kind != "" && m.ErrKind == c.kind && strings.Contains(m.Message, c.want) && !m.Fatal,
+				"%+v: %+v, want %s with %q", c.request, m, c.kind, c.want)
 		}
 	}
 	health := ts.get("/healthz")
-	if health.Code != http.StatusOK || !strings.HasPrefix(health.Body.String(), "ok\n") {
-		t.Errorf("/healthz: %d %q", health.Code, health.Body)
-	}
-	if !strings.Contains(ts.get("/metrics").Body.String(), "imgfeed_damaged 3\n") {
-		t.Error("/metrics does not count three things damaged")
-	}
+	body := health.Body.String()
+	testenv.Check(t, health.Code == http.StatusOK && strings.HasPrefix(body, "ok\n"), "/healthz: %d %q", health.Code, body)
+	testenv.Contains(t, ts.get("/metrics").Body.String(), "imgfeed_damaged 3\n")
 	for name, text := range map[string]string{"the log": logged, "/healthz": health.Body.String(), "the status": strings.ReplaceAll(ts.Status(0).String(), "\n  ", " ")} {
 		for _, want := range []string{
 			filepath.Join(dir, "train/rank-0001/00000.imgshard is missing"),
 			filepath.Join(dir, "test/rank-0000/00000.imgshard is missing"),
 			filepath.Join(dir, "extra/manifest.json") + ": manifest at byte 60",
 		} {
-			if strings.Count(text, want) != 1 {
-				t.Errorf("%s does not say once %q:\n%s", name, want, text)
-			}
+			testenv.Check(t, strings.Count(text, want) == 1, "%s does not say once %q:\n%s", name, want, text)
 		}
 	}
 }
@@ -95,14 +93,12 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 func TestOnlyAWholeSetIsImplied(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "val"), "val", 4, 1)
-	if m, ok := startServer(t, dir, nil).ask(openRequest{}).(openedReply); !ok {
-		t.Errorf("the only set: %+v", m)
-	}
+	only := startServer(t, dir, nil).ask(openRequest{})
+	testenv.Check(t, answers[openedReply](only), "the only set: %+v", only)
 	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
 	testenv.OK(t, os.Remove(filepath.Join(dir, "train/rank-0000/00000.imgshard")))
-	if m, ok := startServer(t, dir, nil).ask(openRequest{}).(errorMessage); !ok {
-		t.Errorf("beside a damaged set: %+v", m)
-	}
+	beside := startServer(t, dir, nil).ask(openRequest{})
+	testenv.Check(t, answers[errorMessage](beside), "beside a damaged set: %+v", beside)
 }
 
 // TestNothingToServe checks that a server does not start for a rank whose partition is damaged, or without any whole partition. The
@@ -115,9 +111,7 @@ func TestNothingToServe(t *testing.T) {
 		cfg.Found = testenv.Must(shard.FindAll(dir))(t)
 		_, err := New(cfg)
 		for _, want := range damages {
-			if err == nil || strings.Count(err.Error(), filepath.Join(dir, want)) != 1 {
-				t.Errorf("%v does not name %s once", err, want)
-			}
+			testenv.Check(t, err != nil && strings.Count(err.Error(), filepath.Join(dir, want)) == 1, "%v does not name %s once", err, want)
 		}
 	}
 	refuses(Config{Rank: 1, World: 3}, "train/rank-0001: partition 1")

@@ -87,12 +87,9 @@ func TestFeedTLS(t *testing.T) {
 			})
 			log.await(t, c.words)
 			ts.awaitFeeders(c.words == "")
-			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
-				t.Error("other batches than without feeders")
-			}
-			if work := ts.feeders.Status(); work.Late == 0 && (work.Samples > 0) != (c.words == "") {
-				t.Errorf("the feeder made %d samples", work.Samples)
-			}
+			testenv.Check(t, ts.dial().hello().open(sessions[0]).digest(0, nil) == want, "other batches than without feeders")
+			work := ts.feeders.Status()
+			testenv.Check(t, work.Late != 0 || (work.Samples > 0) == (c.words == ""), "the feeder made %d samples", work.Samples)
 		})
 	}
 }
@@ -119,9 +116,7 @@ func TestFeedTLSFiles(t *testing.T) {
 		_, dialling := feeder.NewList(&feeder.Host{Access: access}, []string{"127.0.0.1:7400"})
 		_, listening := access.Listen("127.0.0.1:0")
 		for _, err := range []error{dialling, listening} {
-			if err == nil || !strings.Contains(err.Error(), words) && dir != "nowhere" {
-				t.Errorf("got %v, want %s", err, words)
-			}
+			testenv.Check(t, err != nil && (strings.Contains(err.Error(), words) || dir == "nowhere"), "got %v, want %s", err, words)
 		}
 	}
 	srv := startServer(t, oneSet(t, 2, 1), nil)
@@ -173,9 +168,8 @@ func TestSilentCrowd(t *testing.T) {
 	began := time.Now()
 	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = loader.NoThreads, []string{address}, folder })
 	near.awaitFeeders(true)
-	if n, took := open.Load(), time.Since(began); n > 1000 || took > feeder.HelloTimeout*4/5 {
-		t.Errorf("after %v the feeder keeps %d connections that say nothing", took, n)
-	}
+	n, took := open.Load(), time.Since(began)
+	testenv.Check(t, n <= 1000 && took <= feeder.HelloTimeout*4/5, "after %v the feeder keeps %d connections that say nothing", took, n)
 	checkServes(near)
 }
 
@@ -191,7 +185,6 @@ func TestBadConnectionsAreLoggedOnce(t *testing.T) {
 			conn.Close()
 		}
 	}
-	if lines := strings.Count(log.String(), "ending the connection"); lines < 1 || lines > 2 {
-		t.Errorf("%d lines:\n%s", lines, &log)
-	}
+	lines := strings.Count(log.String(), "ending the connection")
+	testenv.Check(t, lines >= 1 && lines <= 2, "%d lines:\n%s", lines, &log)
 }

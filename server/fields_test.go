@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -37,9 +38,9 @@ func TestLongValuesNeedSmallBatches(t *testing.T) {
 	c.open(openRequest{BatchSize: 3, Slots: 1, Fields: []string{"caption"}})
 	m := c.begun(0)
 	got := c.array(ring.Field, m)
-	if stride := len(got) / 3; binary.LittleEndian.Uint32(got[2*stride:]) != 3_000_001 || got[2*stride+3_000_004] != 'x' {
-		t.Errorf("the longest value has %d bytes", binary.LittleEndian.Uint32(got[2*stride:]))
-	}
+	longest := got[2*len(got)/3:]
+	testenv.Equal(t, binary.LittleEndian.Uint32(longest), 3_000_001, "bytes of the longest value")
+	testenv.Equal(t, longest[3_000_004], 'x', "its last byte")
 }
 
 // TestBlankFields serves a sample that is damaged: its numbers are none.
@@ -52,13 +53,11 @@ func TestBlankFields(t *testing.T) {
 		slot := c.ring[int64(*m.Slot)*c.opened.SlotBytes:]
 		box, ids, caption := slot[c.opened.Arrays[3].Offset+16:], view[int64](slot[c.opened.Arrays[4].Offset+16:][:16]), slot[c.opened.Arrays[5].Offset+8:]
 		for at := range 4 {
-			if x := math.Float32frombits(binary.LittleEndian.Uint32(box[4*at:])); x == x {
-				t.Errorf("number %d of a blank sample is %v", at, x)
-			}
+			x := math.Float32frombits(binary.LittleEndian.Uint32(box[4*at:]))
+			testenv.Check(t, x != x, "number %d of a blank sample is %v", at, x)
 		}
-		if len(m.Bad) != 1 || m.Bad[0].Position != 1 || m.Bad[0].By != nil || ids[0] != 0 || ids[1] != 0 || binary.LittleEndian.Uint32(caption) != 0 {
-			t.Errorf("bad %v, %v, % x", m.Bad, ids, caption[:8])
-		}
+		bad := len(m.Bad) == 1 && m.Bad[0].Position == 1 && m.Bad[0].By == nil
+		testenv.Check(t, bad && ids[0] == 0 && ids[1] == 0 && binary.LittleEndian.Uint32(caption) == 0, "bad %v, %v, % x", m.Bad, ids, caption[:8])
 		expect[endMessage](c)
 		c.send(releaseRequest{Slot: 0})
 	}
@@ -93,7 +92,5 @@ func allocateNothing(t *testing.T, has shard.Fields, values func(int) []byte, bo
 		return ts.dial().hello().open(m).mallocs(samples) / (2 * samples)
 	}
 	without, with := mallocs(openRequest{}), mallocs(openRequest{Fields: fields, Boxes: boxes})
-	if with > without+0.25 {
-		t.Errorf("%.2f allocations a sample with fields, %.2f without", with, without)
-	}
+	testenv.Check(t, with <= without+0.25, "%.2f allocations a sample with fields, %.2f without", with, without)
 }

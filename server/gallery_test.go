@@ -29,6 +29,13 @@ func (ts *testServer) batch(session uint64, header ...string) (p batchPreview, c
 	return p, w.Code
 }
 
+// noBatch checks with which status a question for pictures is answered without any.
+func (ts *testServer) noBatch(session uint64, want int, header ...string) {
+	ts.t.Helper()
+	_, code := ts.batch(session, header...)
+	testenv.Equal(ts.t, code, want, "the answer for the pictures of session %d", session)
+}
+
 // pixelsOf decodes a picture.
 func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
 	t.Helper()
@@ -54,43 +61,32 @@ func TestBatchOnThePage(t *testing.T) {
 		BatchSize: 10, Slots: 1, Shuffle: true, Seed: new(int64), Fields: []string{"score", "caption", "mask", "box"},
 		Transform: json.RawMessage(`{"views": [[{"op":"RandomCrop","size":[2,3],"padding":2},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomCrop","size":4}]}]}`),
 	})
-	if _, code := ts.batch(1); code != 404 {
-		t.Errorf("before the first epoch: %d", code)
-	}
+	ts.noBatch(1, 404)
 	b := c.begun(3)
 	shown, _ := ts.batch(1)
-	if shown.Epoch != 3 || shown.Batch != 0 || shown.Count != 10 || len(shown.Samples) != previewSamples {
-		t.Fatalf("%+v", shown)
-	}
+	testenv.Require(t, shown.Epoch == 3 && shown.Batch == 0 && shown.Count == 10 && len(shown.Samples) == previewSamples, "%+v", shown)
 	indices := view[int64](c.array(ring.Indices, b))
 	for i, sample := range shown.Samples {
 		if sample.Index != int(indices[i]) || int64(sample.Label) != indices[i]%2 || sample.Class == "" || sample.Key == "" || sample.Bad != nil ||
 			sample.Width != 8 || sample.Height != 6 || len(sample.Views) != 3 || len(sample.Fields) != 4 {
 			t.Fatalf("position %d: %+v, the client has index %d", i, sample, indices[i])
 		}
-		if want := [][2]string{{"cat", ""}, {"n02099601", "golden retriever"}}[sample.Label]; sample.Class != want[0] || sample.Words != want[1] {
-			t.Errorf("position %d: label %d is %s, in words %q", i, sample.Label, sample.Class, sample.Words)
-		}
-		if got, size := pixelsOf(t, sample.Original.Picture); size != image.Pt(8, 6) || !bytes.Equal(got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48)) {
-			t.Errorf("position %d: the original is %v of %v", i, got, size)
-		}
+		words := map[string]string{"cat": "", "n02099601": "golden retriever"}
+		testenv.Equal(t, sample.Words, words[[]string{"cat", "n02099601"}[sample.Label]], "position %d: the words of %s", i, sample.Class)
+		got, size := pixelsOf(t, sample.Original.Picture)
+		testenv.Equal(t, size, image.Pt(8, 6), "position %d: the original's size", i)
+		testenv.DeepEqual(t, got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48), "position %d: the original", i)
 		for v, bytesEach := range []int{18, 48, 48} {
 			got, _ := pixelsOf(t, sample.Views[v].Picture)
-			if want := c.array(ring.Images, b, fmt.Sprint(v))[bytesEach*i:][:bytesEach]; !bytes.Equal(got, want) {
-				t.Errorf("position %d, view %d: %v, the client has %v", i, v, got, want)
-			}
+			testenv.DeepEqual(t, got, c.array(ring.Images, b, fmt.Sprint(v))[bytesEach*i:][:bytesEach], "position %d, view %d", i, v)
 		}
 		n := float32(indices[i])
 		want := fmt.Sprint([]previewField{
 			{"score", fmt.Sprint(n / 4)}, {"caption", strings.Repeat("x", int(indices[i])%5)}, {"mask", "1 byte"}, {"box", fmt.Sprintf("[%v,-1,0.5,2]", n)},
 		})
-		if fmt.Sprint(sample.Fields) != want {
-			t.Errorf("position %d: fields %v, want %s", i, sample.Fields, want)
-		}
+		testenv.Check(t, fmt.Sprint(sample.Fields) == want, "position %d: fields %v, want %s", i, sample.Fields, want)
 	}
-	if _, code := ts.batch(99); code != 404 {
-		t.Errorf("a session that is not there: %d", code)
-	}
+	ts.noBatch(99, 404)
 }
 
 // TestBadSamplesOnThePage marks what is blank and what replaces another sample.
@@ -102,13 +98,9 @@ func TestBadSamplesOnThePage(t *testing.T) {
 		c := ts.dial().hello().open(openRequest{BatchSize: 6, OnError: onError, Slots: 1})
 		c.begun(0)
 		shown, code := ts.batch(c.opened.Session)
-		if code != 200 || len(shown.Samples) != 6 {
-			t.Fatalf("%d %+v", code, shown)
-		}
+		testenv.Require(t, code == 200 && len(shown.Samples) == 6, "%d %+v", code, shown)
 		for i, s := range shown.Samples {
-			if (s.Bad != nil) != (i == 3) || s.Error != "" {
-				t.Errorf("%s, position %d: %+v", onError, i, s)
-			}
+			testenv.Check(t, (s.Bad != nil) == (i == 3) && s.Error == "", "%s, position %d: %+v", onError, i, s)
 		}
 		s := shown.Samples[3]
 		blank := onError == onErrorBlank
@@ -136,29 +128,23 @@ func TestPicturesAreMadeRarely(t *testing.T) {
 	begun := time.Now()
 	first, _ := ts.batch(1)
 	took, pause := time.Since(begun), session.gallery.next.Sub(begun)
-	if pause <= 0 || pause > took+time.Duration(float64(took)/galleryShare) {
-		t.Errorf("pictures took at most %v, and are made again %v after the first request", took, pause)
-	}
+	longest := took + time.Duration(float64(took)/galleryShare)
+	testenv.Check(t, pause > 0 && pause <= longest, "pictures took at most %v, and are made again %v after the first request", took, pause)
 	session.gallery.next = time.Now().Add(time.Minute)
 	c.send(releaseRequest{Slot: *m.Slot})
 	expect[batchMessage](c)
-	if again, _ := ts.batch(1); again.Batch != first.Batch || again.Time != first.Time {
-		t.Errorf("made again: %+v", again)
-	}
+	again, _ := ts.batch(1)
+	testenv.Check(t, again.Batch == first.Batch && again.Time == first.Time, "made again: %+v", again)
 	etag := ts.get("/sessions/1/batch.json").Header().Get("ETag")
-	if _, code := ts.batch(1, "If-None-Match", etag); code != 304 {
-		t.Errorf("who has them already: %d", code)
-	}
+	ts.noBatch(1, 304, "If-None-Match", etag)
 	session.mayMake()
-	if newer, code := ts.batch(1, "If-None-Match", etag); newer.Batch != 1 || code != 200 {
-		t.Errorf("after that time: %d %+v", code, newer)
-	}
+	newer, code := ts.batch(1, "If-None-Match", etag)
+	testenv.Check(t, newer.Batch == 1 && code == 200, "after that time: %d %+v", code, newer)
 	c.send(stopRequest{})
 	testenv.Until(t, func() bool { return !session.snapshot.Load().sends })
 	session.mayMake()
-	if kept, _ := ts.batch(1); kept.Batch != 1 {
-		t.Errorf("after the epoch: %+v", kept)
-	}
+	kept, _ := ts.batch(1)
+	testenv.Check(t, kept.Batch == 1, "after the epoch: %+v", kept)
 }
 
 // TestPicturesAreFew bounds the pictures of a sample with many views.
@@ -167,9 +153,10 @@ func TestPicturesAreFew(t *testing.T) {
 	for views, want := range map[int]int{1: previewSamples, 7: 6, 64: 1} {
 		c := ts.dial().hello().open(openRequest{BatchSize: 10, Slots: 1, Transform: json.RawMessage(fmt.Sprintf(`{"views":[{"repeat":%d,"ops":[{"op":"RandomCrop","size":4}]}]}`, views))})
 		c.begun(0)
-		if shown, code := ts.batch(c.opened.Session); code != 200 || len(shown.Samples) != want || len(shown.Samples[0].Views) != views {
-			t.Errorf("%d views: %d, %d samples", views, code, len(shown.Samples))
-		}
+		shown, code := ts.batch(c.opened.Session)
+		testenv.Equal(t, code, 200, "%d views: the status", views)
+		testenv.Equal(t, len(shown.Samples), want, "%d views: samples", views)
+		testenv.Equal(t, len(shown.Samples[0].Views), views, "views of a sample")
 	}
 }
 
@@ -186,8 +173,6 @@ func TestShowValue(t *testing.T) {
 		{shard.Field{Type: shard.Bytes}, make([]byte, 12), "12 bytes"},
 		{shard.Field{Type: shard.Text}, []byte(strings.Repeat("a", 116) + strings.Repeat("é", 9)), strings.Repeat("a", 116) + "…"},
 	} {
-		if got := showValue(tt.field, tt.value); got != tt.want {
-			t.Errorf("%v: %q, want %q", tt.field, got, tt.want)
-		}
+		testenv.Equal(t, showValue(tt.field, tt.value), tt.want, "%v", tt.field)
 	}
 }

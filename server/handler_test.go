@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // FuzzHandler asks the status page's server anything: it answers, in the type that it says, and nothing that a question says is an
@@ -41,9 +43,7 @@ func FuzzHandler(f *testing.F) {
 		}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
-		if w.Code == http.StatusInternalServerError {
-			t.Errorf("%s %q: status %d: %s", method, target, w.Code, w.Body)
-		}
+		testenv.Check(t, w.Code != http.StatusInternalServerError, "%s %q: status %d: %s", method, target, w.Code, w.Body)
 		if w.Header().Get("Content-Type") == "application/json" && w.Code == http.StatusOK && method != http.MethodHead && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s %q: no JSON: %.200q", method, target, w.Body)
 		}

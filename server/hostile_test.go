@@ -80,9 +80,8 @@ func TestGarbledFrames(t *testing.T) {
 					c.hello()
 				}
 				c.sendRaw([]byte(b))
-				if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindBadRequest {
-					t.Errorf("%q: %+v", b, e)
-				}
+				e := expect[errorMessage](c)
+				testenv.Check(t, e.Fatal && e.ErrKind == kindBadRequest, "%q: %+v", b, e)
 				c.expectClosed()
 				c.close()
 			}
@@ -103,9 +102,8 @@ func TestWrongReleases(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	refuse := func(slot int) {
 		t.Helper()
-		if e := c.refuses(releaseRequest{Slot: slot}, kindBadRequest); e.Request != "release" {
-			t.Errorf("release of slot %d: %+v", slot, e)
-		}
+		e := c.refuses(releaseRequest{Slot: slot}, kindBadRequest)
+		testenv.Check(t, e.Request == "release", "release of slot %d: %+v", slot, e)
 	}
 	refuse(0) // before any was lent
 	a, b := c.begun(0), expect[batchMessage](c)
@@ -113,9 +111,7 @@ func TestWrongReleases(t *testing.T) {
 	refuse(-1)
 	c.send(releaseRequest{Slot: *a.Slot})
 	again := expect[batchMessage](c) // the slot was filled anew
-	if *again.Slot != *a.Slot {
-		t.Fatalf("slot %d came after slot %d was released", *again.Slot, *a.Slot)
-	}
+	testenv.Require(t, *again.Slot == *a.Slot, "slot %d came after slot %d was released", *again.Slot, *a.Slot)
 	c.send(releaseRequest{Slot: *b.Slot})
 	expect[batchMessage](c)
 	c.checkBatch(again)
@@ -149,9 +145,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 		expect[startedReply](batches)
 		for i := range 4 {
 			b := expect[batchMessage](batches)
-			if raw := batches.raw(b.Bytes); b.Batch != i || raw[1] != byte(100*i) {
-				t.Errorf("batch %d begins with %v", b.Batch, raw[:3])
-			}
+			raw := batches.raw(b.Bytes)
+			testenv.Check(t, b.Batch == i && raw[1] == byte(100*i), "batch %d begins with %v", b.Batch, raw[:3])
 		}
 		expect[endMessage](batches)
 		for _, c := range append(silent, batches, slots, replies) {
@@ -197,14 +192,10 @@ func TestEpochsRestartedAtOnce(t *testing.T) {
 		for ended := false; !ended; {
 			switch m := c.receive().(type) {
 			case startedReply:
-				if m.Generation != generation+1 {
-					t.Fatalf("generation %d after %d", m.Generation, generation)
-				}
+				testenv.Require(t, m.Generation == generation+1, "generation %d after %d", m.Generation, generation)
 				generation = m.Generation
 			case batchMessage:
-				if m.Generation != generation {
-					t.Fatalf("a batch of generation %d after started of %d", m.Generation, generation)
-				}
+				testenv.Require(t, m.Generation == generation, "a batch of generation %d after started of %d", m.Generation, generation)
 				c.checkBatch(m)
 				c.send(releaseRequest{Slot: *m.Slot})
 			case endMessage:
@@ -244,7 +235,6 @@ func checkEnds(t *testing.T, conn net.Conn, b []byte) {
 		conn.Write(b)
 		conn.(interface{ CloseWrite() error }).CloseWrite()
 	}()
-	if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
-		t.Error("the peer does not end the connection")
-	}
+	_, err := io.Copy(io.Discard, conn)
+	testenv.Check(t, !os.IsTimeout(err), "the peer does not end the connection")
 }

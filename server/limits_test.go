@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
@@ -31,17 +32,12 @@ func TestAutomaticSlots(t *testing.T) {
 		{"two at least", 2 * batch, 0, batch, 2},
 	} {
 		b := budget{max: c.max, used: c.used}
-		if got := b.reserveSlots(0, autoSlotsShort, c.slotBytes); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-		if got, want := b.inUse(), c.used+int64(c.want)*c.slotBytes; got != want {
-			t.Errorf("%s: %d bytes are in use, want %d", c.name, got, want)
-		}
+		testenv.Equal(t, b.reserveSlots(0, autoSlotsShort, c.slotBytes), c.want, "%s", c.name)
+		testenv.Equal(t, b.inUse(), c.used+int64(c.want)*c.slotBytes, "%s: bytes in use", c.name)
 	}
 	b := budget{max: 2*batch - 1}
-	if got := b.reserveSlots(0, autoSlotsShort, batch); got != 0 || b.inUse() != 0 {
-		t.Errorf("got %d slots where one fits, with %d bytes in use", got, b.inUse())
-	}
+	testenv.Equal(t, b.reserveSlots(0, autoSlotsShort, batch), 0, "slots where one fits")
+	testenv.Equal(t, b.inUse(), 0, "bytes in use without a slot")
 }
 
 // TestPrefetchBytes is a sixteenth of the memory, within bounds, or what was asked for.
@@ -50,9 +46,7 @@ func TestPrefetchBytes(t *testing.T) {
 		{0, 8 << 20, 0}, {0, 64 << 20, 4 << 20}, {0, 2 << 30, 128 << 20}, {0, 1 << 40, 256 << 20},
 		{1 << 30, 8 << 30, 1 << 30}, {1 << 30, 1 << 30, 512 << 20}, {1 << 20, 8 << 30, 1 << 20},
 	} {
-		if got := prefetchBytes(c.wish, c.memory); got != c.want {
-			t.Errorf("of %d bytes, with the wish of %d, it is %d, want %d", c.memory, c.wish, got, c.want)
-		}
+		testenv.Equal(t, prefetchBytes(c.wish, c.memory), c.want, "of %d bytes, with the wish of %d", c.memory, c.wish)
 	}
 }
 
@@ -64,19 +58,16 @@ func TestEachSessionLeavesHalf(t *testing.T) {
 	var clients []*client
 	for n, want := range []int{10, 5, 3, 2} {
 		c := ts.dial().hello().open(openRequest{Transform: onePixel, BatchSize: 2})
-		if c.opened.Slots != want || c.opened.SlotBytes != slotBytes {
-			t.Fatalf("session %d got %d slots of %d bytes, want %d", n, c.opened.Slots, c.opened.SlotBytes, want)
-		}
+		testenv.Equal(t, c.opened.Slots, want, "slots of session %d", n)
+		testenv.Equal(t, c.opened.SlotBytes, slotBytes, "bytes of a slot of session %d", n)
 		clients = append(clients, c)
 	}
 	want := "other sessions hold 80.0 KiB of the 80.0 KiB that the server may use for batches: start imgfeed with --sessions 5, which divides it evenly, or a larger --memory"
-	if m, ok := ts.ask(openRequest{}).(errorMessage); !ok || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, want) {
-		t.Errorf("a session more: %+v", m)
-	}
+	m, ok := ts.ask(openRequest{}).(errorMessage)
+	testenv.Check(t, ok && m.ErrKind == kindBadRequest && strings.Contains(m.Message, want), "a session more: %+v", m)
 	for i, c := range clients {
-		if got := c.epoch(0, 0); len(got) != 20 {
-			t.Errorf("session %d: %d batches", i, len(got))
-		}
+		got := c.epoch(0, 0)
+		testenv.Check(t, len(got) == 20, "session %d: %d batches", i, len(got))
 		c.close()
 	}
 	ts.checkIdle()
@@ -94,9 +85,8 @@ func TestSessionsThatComeTogether(t *testing.T) {
 			clients[i] = ts.dial().hello()
 			all.Go(func() {
 				c := clients[i].open(openRequest{BatchSize: 2, Transform: large})
-				if c.opened.Slots != 5 || c.opened.SlotBytes != slotBytes {
-					t.Errorf("%d slots of %d bytes", c.opened.Slots, c.opened.SlotBytes)
-				}
+				testenv.Equal(t, c.opened.Slots, 5, "slots")
+				testenv.Equal(t, c.opened.SlotBytes, slotBytes, "bytes of a slot")
 			})
 		}
 		all.Wait()
@@ -142,17 +132,14 @@ func TestWatchIdle(t *testing.T) {
 		}
 		const after = 10 * time.Second
 		ctx := s.WatchIdle(t.Context(), after)
-		if connect(1, 5*after+time.Second/2); ctx.Err() != nil {
-			t.Error("the client was connected until now")
-		}
+		connect(1, 5*after+time.Second/2)
+		testenv.Check(t, ctx.Err() == nil, "the client was connected until now")
 		left := time.Now()
 		for id := uint64(2); ctx.Err() == nil; id++ {
 			connect(id, time.Second/4)
 		}
 		took, why := time.Since(left), context.Cause(ctx).Error()
-		if took < after-time.Second || took > after || why != "no client has been connected for 10s" {
-			t.Errorf("after %v: %s", took, why)
-		}
+		testenv.Check(t, took >= after-time.Second && took <= after && why == "no client has been connected for 10s", "after %v: %s", took, why)
 	})
 }
 
@@ -178,9 +165,7 @@ func TestSixtyFourSessions(t *testing.T) {
 				for _, batch := range c.epoch(epoch, 0) {
 					total += len(batch)
 				}
-				if total != c.opened.Samples {
-					t.Errorf("session %d: %d samples of %d", n, total, c.opened.Samples)
-				}
+				testenv.Check(t, total == c.opened.Samples, "session %d: %d samples of %d", n, total, c.opened.Samples)
 			}
 		})
 	}
@@ -214,10 +199,7 @@ func TestLimitsOfHello(t *testing.T) {
 		on.refuses(request, kindBadRequest, strconv.Itoa(limits[name]))
 	}
 	c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(over("request_bytes"))))
-	if e := expect[errorMessage](c); !e.Fatal || !strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])) {
-		t.Errorf("request_bytes: %+v", e)
-	}
-	if len(requests)+1 != len(limits) {
-		t.Errorf("not all are tested of %v", limits)
-	}
+	e := expect[errorMessage](c)
+	testenv.Check(t, e.Fatal && strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])), "request_bytes: %+v", e)
+	testenv.Check(t, len(requests)+1 == len(limits), "not all are tested of %v", limits)
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,12 +45,8 @@ func TestReloadServesWhatHasBecomeWhole(t *testing.T) {
 	ts := startServer(t, dir, finding(dir))
 	one, three := 1, 3
 	rank1 := openRequest{Split: "train", Rank: &one, World: &three}
-	if _, ok := ts.ask(rank1).(errorMessage); !ok {
-		t.Fatal("a partition without its shard is served")
-	}
-	if done := ts.reload(); !slices.Equal(done, []string{status.Unchanged}) {
-		t.Errorf("nothing was changed, and the reload says %q", done)
-	}
+	testenv.Require(t, answers[errorMessage](ts.ask(rank1)), "a partition without its shard is served")
+	testenv.DeepEqual(t, ts.reload(), []string{status.Unchanged}, "nothing was changed, and the reload says")
 	for split, world := range map[string]int{"train": 3, "test": 1, "extra": 1} {
 		replaceSet(t, filepath.Join(dir, split), split, 9, world)
 	}
@@ -60,17 +55,13 @@ func TestReloadServesWhatHasBecomeWhole(t *testing.T) {
 		"split train: partitions [1] are served now", "split extra is served now, 9 samples", "split more is served now, 4 samples",
 		"split test is served now, 9 samples",
 	}
-	if done := ts.reload(); !slices.Equal(done, want) {
-		t.Errorf("the reload says %q", done)
-	}
+	testenv.DeepEqual(t, ts.reload(), want, "the reload says")
 	for _, m := range []openRequest{rank1, {Split: "test"}, {Split: "extra"}, {Split: "more"}, {Split: "val"}} {
-		if reply, ok := ts.ask(m).(openedReply); !ok {
-			t.Errorf("split %s: %+v", m.Split, reply)
-		}
+		reply := ts.ask(m)
+		testenv.Check(t, answers[openedReply](reply), "split %s: %+v", m.Split, reply)
 	}
-	if problems := ts.catalog.Load().problems(); len(problems) > 0 {
-		t.Errorf("still damaged: %v", problems)
-	}
+	problems := ts.catalog.Load().problems()
+	testenv.Check(t, len(problems) == 0, "still damaged: %v", problems)
 	ts.checkIdle()
 }
 
@@ -82,27 +73,20 @@ func TestReloadUnderASession(t *testing.T) {
 	ts := startServer(t, dir, finding(dir))
 	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
 	before := ts.catalog.Load().sets["train"]
-	if b := c.begun(0); b.Count != 3 {
-		t.Fatal(b)
-	}
+	b := c.begun(0)
+	testenv.Require(t, b.Count == 3, "%v", b)
 	c.refused(kindCorrupt)
 	replaceSet(t, filepath.Join(dir, "train"), "train", 9, 1)
 	ts.reload()
-	if before.using() != 1 {
-		t.Errorf("the set of before has %d users, want the session", before.using())
-	}
+	testenv.Check(t, before.using() == 1, "the set of before has %d users, want the session", before.using())
 	c.send(releaseRequest{Slot: 0})
-	if got := c.epoch(1, 0); len(got) != 3 {
-		t.Errorf("%d batches", len(got))
-	}
-	if before.using() != 0 {
-		t.Errorf("the set of before has %d users", before.using())
-	}
+	got := c.epoch(1, 0)
+	testenv.Check(t, len(got) == 3, "%d batches", len(got))
+	testenv.Check(t, before.using() == 0, "the set of before has %d users", before.using())
 	c.close()
 	ts.checkIdle()
-	if now := ts.catalog.Load().sets["train"]; now == before || now.using() != 1 {
-		t.Errorf("the set has %d users, want the catalog", now.using())
-	}
+	now := ts.catalog.Load().sets["train"]
+	testenv.Check(t, now != before && now.using() == 1, "the set has %d users, want the catalog", now.using())
 }
 
 // TestStartDuringAReload starts an epoch of a session that has an old set, while the newer one of which the start has just heard is replaced:
@@ -152,9 +136,7 @@ func TestReloadRefuses(t *testing.T) {
 			"00000.imgshard is missing")
 		for _, split := range []string{"other", "less", "none", "broken", "changed"} {
 			c := ts.dial().hello().open(openRequest{Split: split, Transform: onePixel, BatchSize: 3})
-			if c.opened.Samples != 6 || len(c.epoch(0, 0)) != 2 {
-				t.Errorf("split %s: %+v", split, c.opened)
-			}
+			testenv.Check(t, c.opened.Samples == 6 && len(c.epoch(0, 0)) == 2, "split %s: %+v", split, c.opened)
 			c.close()
 		}
 	}
@@ -175,9 +157,8 @@ func TestReloadsUnderSessions(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				if done, err := ts.Reload(); err != nil || done[0] != status.Unchanged {
-					t.Error(done, err)
-				}
+				done, err := ts.Reload()
+				testenv.Check(t, err == nil && done[0] == status.Unchanged, "%v, %v", done, err)
 				for _, sess := range ts.openSessions() {
 					sess.mayMake()
 					ts.batch(sess.connection.id)
@@ -202,9 +183,8 @@ func TestReloadsUnderSessions(t *testing.T) {
 	close(stop)
 	reloads.Wait()
 	ts.checkIdle()
-	if set := ts.catalog.Load().sets["train"]; set.using() != 1 {
-		t.Errorf("the set has %d users", set.using())
-	}
+	set := ts.catalog.Load().sets["train"]
+	testenv.Check(t, set.using() == 1, "the set has %d users", set.using())
 }
 
 // TestOtherClassesAreLogged serves splits whose labels mean other classes.

@@ -30,9 +30,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			return
 		}
 		again, _, err := requestMessages.DecodeRequest(frameText(t, m))
-		if err != nil || again != kind {
-			t.Errorf("%q decodes to %#v, which does not survive encoding: %v", text, m, err)
-		}
+		testenv.Check(t, err == nil && again == kind, "%q decodes to %#v, which does not survive encoding: %v", text, m, err)
 	})
 }
 
@@ -45,12 +43,8 @@ func TestReplyThatFailsEndsTheConnection(t *testing.T) {
 		w.Write(make([]byte, sent))
 		return errors.New("unreadable")
 	})
-	if err = c.answerError("labels", err); !errors.Is(err, errHangUp) {
-		t.Errorf("the connection goes on: %v", err)
-	}
+	testenv.Check(t, errors.Is(c.answerError("labels", err), errHangUp), "the connection goes on")
 	conns[0].Close()
 	got, err := io.ReadAll(conns[1])
-	if err != nil || len(got) > 64+sent || bytes.Contains(got, []byte("error")) {
-		t.Errorf("%d bytes came: %v", len(got), err)
-	}
+	testenv.Check(t, err == nil && len(got) <= 64+sent && !bytes.Contains(got, []byte("error")), "%d bytes came: %v", len(got), err)
 }

@@ -67,9 +67,7 @@ func TestRights(t *testing.T) {
 	frames := wire.NewReader(reader, wire.ReplyBytesMax)
 	for i := range 3 {
 		testenv.Must(frames.Next())(t)
-		if (reader.file != nil) != (i > 0) {
-			t.Errorf("after message %d: %v", i, reader.file)
-		}
+		testenv.Check(t, (reader.file != nil) == (i > 0), "after message %d: %v", i, reader.file)
 	}
 	reader.file.Close()
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,9 +76,8 @@ func TestSelectionsAreRefused(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial().hello()
 	c.choose(selection{list: []int64{1}})
-	if e := expect[errorMessage](c); e.Request != "select" || e.Fatal {
-		t.Fatalf("before open: %+v", e)
-	}
+	e := expect[errorMessage](c)
+	testenv.Require(t, e.Request == "select" && !e.Fatal, "before open: %+v", e)
 	c.open(openRequest{BatchSize: 2, Slots: 2})
 	c.choose(selection{list: []int64{4, 5}})
 	expect[selectedReply](c)
@@ -99,12 +97,9 @@ func TestSelectionsAreRefused(t *testing.T) {
 		c.choose(sel)
 		c.refused(kindBadRequest, want)
 	}
-	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 5}}) {
-		t.Errorf("after all of these: %v", got)
-	}
-	if m := ask[selectedReply](c, selectRequest{}); m.Positions != 10 || m.Bytes != 0 {
-		t.Errorf("back to the whole set: %+v", m)
-	}
+	testenv.DeepEqual(t, c.epoch(0, 0), [][]int64{{4, 5}}, "after all of these")
+	m := ask[selectedReply](c, selectRequest{})
+	testenv.Check(t, m.Positions == 10 && m.Bytes == 0, "back to the whole set: %+v", m)
 	if got := slices.Concat(c.epoch(0, 0)...); len(got) != 10 {
 		t.Errorf("the whole set: %v", got)
 	}
@@ -118,9 +113,8 @@ func TestSelectionsOfUnknownLength(t *testing.T) {
 	} {
 		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 		c.sendRaw(append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...))
-		if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindBadRequest || e.Request != "select" {
-			t.Errorf("%s: %+v", text, e)
-		}
+		e := expect[errorMessage](c)
+		testenv.Check(t, e.Fatal && e.ErrKind == kindBadRequest && e.Request == "select", "%s: %+v", text, e)
 		c.expectClosed()
 		c.close()
 	}
@@ -139,9 +133,8 @@ func TestSelectionsCountAsMemory(t *testing.T) {
 	c.choose(selection{list: slices.Repeat([]int64{1}, 1<<18)})
 	c.refused(kindBadRequest, "the selection takes 1.0 MiB", "--memory")
 	c.choose(selection{list: slices.Repeat([]int64{1}, 1000), weights: slices.Repeat([]float64{1}, 1000)})
-	if m := expect[selectedReply](c); m.Bytes != 16000 || ts.memory.inUse() != before+16000 {
-		t.Errorf("%+v, and %d bytes more in use", m, ts.memory.inUse()-before)
-	}
+	m := expect[selectedReply](c)
+	testenv.Check(t, m.Bytes == 16000 && ts.memory.inUse() == before+16000, "%+v, and %d bytes more in use", m, ts.memory.inUse()-before)
 	c.close()
 	ts.checkIdle()
 }
@@ -154,9 +147,7 @@ func TestSelectionsNeedTheirPartitions(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Seed: of[int64](1), Selects: true})
 	c.choose(selection{list: []int64{4, 0, 8}})
 	expect[selectedReply](c)
-	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 0}, {8}}) {
-		t.Errorf("an order of samples that are here: %v", got)
-	}
+	testenv.DeepEqual(t, c.epoch(0, 0), [][]int64{{4, 0}, {8}}, "an order of samples that are here")
 	for _, sel := range []selection{{list: []int64{4, 1}}, {m: selectRequest{Repeats: 2}}, {}} {
 		c.choose(sel)
 		expect[selectedReply](c)
@@ -181,18 +172,12 @@ func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	c.send(releaseRequest{Slot: 0})
 	got = append(got, c.checkBatch(expect[batchMessage](c))...)
 	expect[endMessage](c)
-	if !slices.Equal(got, []int64{7, 8}) {
-		t.Errorf("%v", got)
-	}
+	testenv.Check(t, slices.Equal(got, []int64{7, 8}), "%v", got)
 	c.send(releaseRequest{Slot: 0})
-	if got := c.epoch(1, 0); !reflect.DeepEqual(got, [][]int64{{1}}) {
-		t.Errorf("the epoch after it: %v", got)
-	}
+	testenv.DeepEqual(t, c.epoch(1, 0), [][]int64{{1}}, "the epoch after it")
 }
 
 func TestWordsMustAllCome(t *testing.T) {
 	_, err := readWords(bytes.NewReader(make([]byte, 15)), 2, func(_ int, word uint64) (uint64, error) { return word, nil })
-	if err == nil {
-		t.Error("15 bytes are two words")
-	}
+	testenv.Check(t, err != nil, "15 bytes are two words")
 }

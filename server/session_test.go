@@ -7,7 +7,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,17 +72,13 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 		}
 	}
 	for epoch := int64(1); epoch < 3; epoch++ {
-		if n := len(c.epoch(epoch, 0)); n != 20 {
-			t.Errorf("epoch %d: %d batches with a slot held, want 20", epoch, n)
-		}
-		if !bytes.Equal(want, c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes]) {
-			t.Fatalf("epoch %d wrote to a slot that the client holds", epoch)
-		}
+		n := len(c.epoch(epoch, 0))
+		testenv.Check(t, n == 20, "epoch %d: %d batches with a slot held, want 20", epoch, n)
+		testenv.Same(t, c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes], want, "the slot that the client holds in epoch %d", epoch)
 	}
 	c.send(releaseRequest{Slot: *held.Slot})
-	if s := ask[statsReply](c, statsRequest{}); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != status.Idle {
-		t.Errorf("at the end: %+v", s)
-	}
+	s := ask[statsReply](c, statsRequest{})
+	testenv.Check(t, s.SlotsFree == 3 && s.SlotsLent == 0 && s.WaitingFor == status.Idle, "at the end: %+v", s)
 }
 
 func TestBadStartLeavesTheEpochAlone(t *testing.T) {
@@ -91,14 +86,12 @@ func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
 	first := c.begun(0)
 	for _, bad := range []startRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
-		if e := c.refuses(bad, kindBadRequest); e.Request != "start" {
-			t.Errorf("%+v: %+v", bad, e)
-		}
+		e := c.refuses(bad, kindBadRequest)
+		testenv.Check(t, e.Request == "start", "%+v: %+v", bad, e)
 	}
 	c.send(releaseRequest{Slot: *first.Slot})
-	if b := expect[batchMessage](c); b.Batch != 1 || b.Generation != first.Generation {
-		t.Errorf("the epoch goes on with %+v", b)
-	}
+	b := expect[batchMessage](c)
+	testenv.Check(t, b.Batch == 1 && b.Generation == first.Generation, "the epoch goes on with %+v", b)
 }
 
 func TestOpenRefusals(t *testing.T) {
@@ -159,19 +152,13 @@ func TestPartitionsInReach(t *testing.T) {
 	}
 	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
-	if h := ask[helloReply](c, wire.Hello{Version: 1}); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
-		t.Errorf("hello says %+v", h)
-	}
+	testenv.DeepEqual(t, ask[helloReply](c, wire.Hello{Version: 1}).Sets[0].Here, []int{0, 2}, "partitions that hello names")
 	c.refuses(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(1), World: of(4)}, kindMissing, "rank-0001", "copy")
 	c.refuses(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(0), World: of(3)}, kindMissing, "world of 4")
 	c.open(openRequest{BatchSize: 2}) // of the server's rank
-	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{2, 6}}) {
-		t.Errorf("rank 2 of 4 gets %v", got)
-	}
+	testenv.DeepEqual(t, c.epoch(0, 0), [][]int64{{2, 6}}, "rank 2 of 4 gets")
 	ask[labelsReply](c, labelsRequest{})
-	if got := view[int32](c.raw(32)); !reflect.DeepEqual(got, []int32{0, -1, 0, -1, 0, -1, 0, -1}) {
-		t.Errorf("labels %v", got)
-	}
+	testenv.DeepEqual(t, view[int32](c.raw(32)), []int32{0, -1, 0, -1, 0, -1, 0, -1}, "labels")
 	c.refuses(keyRequest{Index: 1}, kindMissing)
 	// A world of 2 needs partitions 0 and 2, or 1 and 3.
 	for rank, ok := range []bool{true, false} {
@@ -208,16 +195,11 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	if w := ts.get("/healthz"); w.Code != 200 || w.Body.String() != "ok\n" {
 		t.Errorf("/healthz: %d %q", w.Code, w.Body)
 	}
-	if status := ts.get("/").Body.String(); !strings.Contains(status, ", 14 delivered, ") || !strings.Contains(status, "training is the limit") {
-		t.Errorf("the status says\n%s", status)
-	}
-	if s := ask[statsReply](c, statsRequest{}); s.WaitingFor != status.Client || s.SlotsLent != 2 || s.Images != 14 {
-		t.Errorf("stats %+v", s)
-	}
+	testenv.Contains(t, ts.get("/").Body.String(), ", 14 delivered, ", "training is the limit")
+	s := ask[statsReply](c, statsRequest{})
+	testenv.Check(t, s.WaitingFor == status.Client && s.SlotsLent == 2 && s.Images == 14, "stats %+v", s)
 	ts.stop()
-	if w := ts.get("/healthz"); w.Code != 503 {
-		t.Errorf("/healthz of a server that stops: %d", w.Code)
-	}
+	testenv.Equal(t, ts.get("/healthz").Code, 503, "/healthz of a server that stops")
 }
 
 // TestStatsHoldWhatTheClientHas asks for the numbers as soon as a batch is there.
@@ -229,9 +211,8 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	c.start(startRequest{})
 	for i := range int64(samples - 1) { // after the last batch comes the end, before or after the numbers
 		batch := expect[batchMessage](c)
-		if s := ask[statsReply](c, statsRequest{}); s.Images != i+1 || s.Batches != i+1 {
-			t.Fatalf("%d images in %d batches after batch %d", s.Images, s.Batches, i)
-		}
+		s := ask[statsReply](c, statsRequest{})
+		testenv.Require(t, s.Images == i+1 && s.Batches == i+1, "%d images in %d batches after batch %d", s.Images, s.Batches, i)
 		c.send(releaseRequest{Slot: *batch.Slot})
 	}
 }
@@ -248,17 +229,12 @@ func TestStopTellsTheClients(t *testing.T) {
 	testenv.Until(t, func() bool {
 		return !slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return !s.snapshot.Load().sends })
 	})
-	if err := ts.stop(); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if e := expect[errorMessage](idle); !e.Fatal || !strings.Contains(e.Message, "stopped") {
-		t.Errorf("the idle client gets %+v", e)
-	}
+	testenv.OK(t, ts.stop(), "Serve")
+	told := expect[errorMessage](idle)
+	testenv.Check(t, told.Fatal && strings.Contains(told.Message, "stopped"), "the idle client gets %+v", told)
 	for {
 		if e, ok := busy.receive().(errorMessage); ok {
-			if !e.Fatal {
-				t.Errorf("the busy client gets %+v", e)
-			}
+			testenv.Check(t, e.Fatal, "the busy client gets %+v", e)
 			break
 		}
 	}
@@ -289,9 +265,7 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 		}
 		ts.checkIdle()
 		ts.stop()
-		if lost := strings.Count(log.String(), "connection lost"); lost != map[bool]int{false: 20}[stops] {
-			t.Errorf("stopped first: %v: %d of 20 connections are logged as lost", stops, lost)
-		}
+		testenv.Equal(t, strings.Count(log.String(), "connection lost"), map[bool]int{false: 20}[stops], "stopped first %v: losses in the log", stops)
 	}
 }
 
@@ -313,9 +287,7 @@ func TestKindOf(t *testing.T) {
 		{os.ErrPermission, kindInternal},
 	} {
 		wrapped := &loader.SampleError{Index: 3, Err: tt.err}
-		if got := kindOf(wrapped); got != tt.kind {
-			t.Errorf("%T is %s, want %s", tt.err, got, tt.kind)
-		}
+		testenv.Equal(t, kindOf(wrapped), tt.kind, "the kind of %T", tt.err)
 	}
 }
 
@@ -330,9 +302,7 @@ func TestAllBatchesMade(t *testing.T) {
 		if s := ask[statsReply](c, statsRequest{}); s.Verdict != want || (s.WaitingFor == status.Client) != (i < 2) {
 			t.Errorf("with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
 		}
-		if st := ts.Status(0); st.Verdict != want {
-			t.Errorf("with %d batches at the client the server says %q, want %q", len(slots)-i, st.Verdict, want)
-		}
+		testenv.Equal(t, ts.Status(0).Verdict, want, "the server's verdict with %d batches at the client", len(slots)-i)
 		if i < len(slots) {
 			c.send(releaseRequest{Slot: slots[i]})
 		}

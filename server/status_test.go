@@ -52,19 +52,12 @@ func TestStatus(t *testing.T) {
 		string(s.Transform) != `[{"op":"CenterCrop","size":[1,1]}]` {
 		t.Errorf("session %+v", s)
 	}
-	if len(st.History) == 0 || st.History[len(st.History)-1].Images <= 0 {
-		t.Errorf("history %+v", st.History)
-	}
-	if st := ts.Status(st.History[len(st.History)-1].Time); len(st.History) != 0 {
-		t.Errorf("history since its end: %+v", st.History)
-	}
+	testenv.Check(t, len(st.History) > 0 && st.History[len(st.History)-1].Images > 0, "history %+v", st.History)
+	testenv.Equal(t, len(ts.Status(st.History[len(st.History)-1].Time).History), 0, "moments since the end of the history")
 	var fromPage status.Status
-	if err := json.Unmarshal(ts.get("/status.json?since=0").Body.Bytes(), &fromPage); err != nil || fromPage.Images != 9 {
-		t.Errorf("/status.json: %+v, %v", fromPage, err)
-	}
-	if w := ts.get("/status.json?since=noon"); w.Code != 400 {
-		t.Errorf("a moment that is not a number: %d", w.Code)
-	}
+	err := json.Unmarshal(ts.get("/status.json?since=0").Body.Bytes(), &fromPage)
+	testenv.Check(t, err == nil && fromPage.Images == 9, "/status.json: %+v, %v", fromPage, err)
+	testenv.Equal(t, ts.get("/status.json?since=noon").Code, 400, "a moment that is not a number")
 }
 
 // TestBadSamplesAreListed serves a damaged sample blank, and then to a session that fails of it.
@@ -82,9 +75,8 @@ func TestBadSamplesAreListed(t *testing.T) {
 	failing := ts.dial().hello().open(openRequest{BatchSize: 5})
 	failing.start(startRequest{})
 	expect[errorMessage](failing)
-	if st := ts.Status(0); len(st.Bad) != 1 || st.Errors[kindCorrupt] != 1 {
-		t.Errorf("bad %+v, errors %v", st.Bad, st.Errors)
-	}
+	st = ts.Status(0)
+	testenv.Check(t, len(st.Bad) == 1 && st.Errors[kindCorrupt] == 1, "bad %+v, errors %v", st.Bad, st.Errors)
 }
 
 // TestPage asks for the page, as a browser and as curl do.
@@ -96,9 +88,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("/: %d %v, no %s in %s", w.Code, w.Header(), want, w.Body)
 		}
 	}
-	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, process ") {
-		t.Errorf("to curl: %s", w.Body)
-	}
+	toCurl := ts.get("/", "Accept", "*/*").Body.String()
+	testenv.Check(t, strings.HasPrefix(toCurl, "imgfeed test, process "), "to curl: %s", toCurl)
 }
 
 // TestDocumentListsTheMetrics compares the list of docs/monitoring.md with what is served.
@@ -117,9 +108,7 @@ func TestDocumentListsTheMetrics(t *testing.T) {
 	}
 	slices.Sort(listed)
 	slices.Sort(served)
-	if !slices.Equal(listed, served) {
-		t.Errorf("the document lists\n%v\nserved are\n%v", listed, served)
-	}
+	testenv.Check(t, slices.Equal(listed, served), "the document lists\n%v\nserved are\n%v", listed, served)
 }
 
 // clockSet is a time as time.Now gives it once the machine's clock was set by d: the monotonic one, which takes no part, goes on.
@@ -135,9 +124,8 @@ func TestClockThatIsSet(t *testing.T) {
 	const day = 24 * time.Hour
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	now := time.Now()
-	if set := clockSet(now, -day); set.Sub(now) != 0 || set.Unix() != now.Add(-day).Unix() {
-		t.Fatalf("the clock was set from %v to %v", now, set)
-	}
+	set := clockSet(now, -day)
+	testenv.Require(t, set.Sub(now) == 0 && set.Unix() == now.Add(-day).Unix(), "the clock was set from %v to %v", now, set)
 	last := ts.moment(now)
 	for i, by := range []time.Duration{0, -day, day, 0} {
 		ts.addMoment(clockSet(now.Add(time.Duration(i+1)*10*time.Second), by))
@@ -147,9 +135,8 @@ func TestClockThatIsSet(t *testing.T) {
 		}
 		last = came[len(came)-1].Time
 	}
-	if st := ts.Status(0); st.Now < st.Started || st.Now > st.Started+60 {
-		t.Errorf("started at %f, and now it is %f", st.Started, st.Now)
-	}
+	st := ts.Status(0)
+	testenv.Check(t, st.Now >= st.Started && st.Now <= st.Started+60, "started at %f, and now it is %f", st.Started, st.Now)
 }
 
 // TestLookersSeeWholeSnapshots asks for the status and for pictures while a session changes its transform, batch size and set: each answer is of
@@ -178,14 +165,12 @@ func TestLookersSeeWholeSnapshots(t *testing.T) {
 	}
 	for i := range 20 {
 		size := 1 + i%4
-		if changed := ask[changedReply](c, changeRequest{Transform: json.RawMessage(fmt.Sprintf(`[{"op":"CenterCrop","size":%d}]`, size)), BatchSize: size}); !changed.Fits {
-			t.Fatalf("batches of %d do not fit", size)
-		}
+		request := changeRequest{Transform: json.RawMessage(fmt.Sprintf(`[{"op":"CenterCrop","size":%d}]`, size)), BatchSize: size}
+		testenv.Require(t, ask[changedReply](c, request).Fits, "batches of %d do not fit", size)
 		if i%5 == 0 {
 			ts.reload()
 		}
-		if images := c.drain(int64(i)); images != 20 {
-			t.Fatalf("an epoch of %d images", images)
-		}
+		images := c.drain(int64(i))
+		testenv.Require(t, images == 20, "an epoch of %d images", images)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"runtime"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // drain runs an epoch and gives every slot back at once.
@@ -24,9 +26,7 @@ func (c *client) mallocs(samples int) float64 {
 	runtime.ReadMemStats(&before)
 	n := c.drain(1) + c.drain(2)
 	runtime.ReadMemStats(&after)
-	if n != 2*samples {
-		c.t.Fatalf("%d images, want %d", n, 2*samples)
-	}
+	testenv.Require(c.t, n == 2*samples, "%d images, want %d", n, 2*samples)
 	return float64(after.Mallocs - before.Mallocs)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -32,12 +33,9 @@ func TestDeadStore(t *testing.T) {
 			web.Close()
 		}
 		c.start(startRequest{})
-		if m := c.refused(kindInternal, "check the network and the storage"); m.Generation == 0 {
-			t.Errorf("%s: %+v", name, m)
-		}
-		if m := c.refuses(sampleRequest{Index: 3}, kindInternal, "check the network and the storage"); m.Request != "sample" {
-			t.Errorf("%s: %+v", name, m)
-		}
+		testenv.Check(t, c.refused(kindInternal, "check the network and the storage").Generation > 0, "%s: the error is of no epoch", name)
+		e := c.refuses(sampleRequest{Index: 3}, kindInternal, "check the network and the storage")
+		testenv.Equal(t, e.Request, "sample", "%s: the request that failed", name)
 		c.close()
 		ts.checkIdle()
 	}

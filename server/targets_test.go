@@ -75,9 +75,7 @@ func TestTargetsAreServed(t *testing.T) {
 	c.open(openRequest{Transform: flippedHalf, BatchSize: 5, Fields: []string{"mask", "objects", "image_id"}, Boxes: "cxcywh", BoxesUnit: "fraction", Slots: 1})
 	m := c.begun(0)
 	for i, o := range c.objectsOf(m) {
-		if len(o.Labels) != i%4 || len(o.Boxes) != 4*len(o.Labels) {
-			t.Fatalf("sample %d has objects %+v", i, o)
-		}
+		testenv.Require(t, len(o.Labels) == i%4 && len(o.Boxes) == 4*len(o.Labels), "sample %d has objects %+v", i, o)
 		for k, label := range o.Labels {
 			want := []float32{(8 - float32(k) - 1.5) / 8, 0.5, 3. / 8, 4. / 6}
 			area, id := math.Float32frombits(binary.LittleEndian.Uint32(o.Columns[0][4*k:])), binary.LittleEndian.Uint64(o.Columns[1][8*k:])
@@ -91,21 +89,17 @@ func TestTargetsAreServed(t *testing.T) {
 		t.Errorf("masks of %d bytes: % d", stride, labels[:32])
 	}
 	ids, _ := c.field("image_id", m)
-	if id := view[int64](ids)[4]; id != 4 {
-		t.Errorf("image_id is %d", id)
-	}
+	testenv.Equal(t, view[int64](ids)[4], 4, "image_id")
 	expect[endMessage](c)
 	c.send(releaseRequest{Slot: 0})
 
 	changed := ask[changedReply](c, changeRequest{Transform: json.RawMessage(`[{"op":"CenterCrop","size":2}]`), BatchSize: 4})
 	c.opened.Arrays = changed.Arrays
 	m = c.begun(1)
-	if labels, stride = c.field("mask", m); stride != 4 || !bytes.Equal(labels[:4], []byte{19, 20, 27, 28}) {
-		t.Errorf("after a change masks of %d bytes, % d", stride, labels)
-	}
-	if o := c.objectsOf(m)[3]; !slices.Equal(o.Boxes[4:8], []float32{0.25, 0.5, 0.5, 1}) { // 1 to 4 of pixels 3 and 4
-		t.Errorf("after a change boxes %v", o.Boxes)
-	}
+	labels, stride = c.field("mask", m)
+	testenv.Check(t, stride == 4 && bytes.Equal(labels[:4], []byte{19, 20, 27, 28}), "after a change masks of %d bytes, % d", stride, labels)
+	changedBoxes := c.objectsOf(m)[3].Boxes[4:8]
+	testenv.DeepEqual(t, changedBoxes, []float32{0.25, 0.5, 0.5, 1}, "after a change") // 1 to 4 of pixels 3 and 4
 }
 
 // TestTargetsOnThePage compares the pictures of the last batch with what the client was sent, drawn over its images: also where the boxes
@@ -121,9 +115,7 @@ func TestTargetsOnThePage(t *testing.T) {
 		})
 		m := c.begun(0)
 		shown, code := ts.batch(c.opened.Session)
-		if code != 200 || len(shown.Samples) != 8 {
-			t.Fatalf("%d: %s", code, fmt.Sprint(shown))
-		}
+		testenv.Require(t, code == 200 && len(shown.Samples) == 8, "%d: %s", code, fmt.Sprint(shown))
 		objects := c.objectsOf(m)
 		masks, _ := c.field("mask", m)
 		for i, sample := range shown.Samples {
@@ -134,17 +126,15 @@ func TestTargetsOnThePage(t *testing.T) {
 			want := bytes.Clone(c.array(ring.Images, m)[189*i:][:189])
 			over := thumbnail.Overlay{Width: 7, Height: 9, Boxes: objects[i].Boxes, Labels: objects[i].Labels, Mask: masks[63*i:][:63]}
 			over.Draw(want, 7, 9)
-			if got, _ := pixelsOf(t, sample.Views[0].Picture); !bytes.Equal(got, want) {
-				t.Errorf("sample %d: the page shows %v, want %v", i, got, want)
-			}
-			if got, _ := pixelsOf(t, sample.Original.Picture); i%4 > 0 && !bytes.Equal(got[24:27], []byte{255, 0, 0}) { // the corner of its first box
-				t.Errorf("sample %d: no box on the original: %v", i, got)
-			}
+			got, _ := pixelsOf(t, sample.Views[0].Picture)
+			testenv.DeepEqual(t, got, want, "sample %d on the page", i)
+			original, _ := pixelsOf(t, sample.Original.Picture)
+			corner := original[24:27] // of its first box
+			testenv.Check(t, i%4 == 0 || bytes.Equal(corner, []byte{255, 0, 0}), "sample %d: no box on the original: %v", i, corner)
 		}
 	}
-	if half := len(drawn) / 2; !slices.Equal(drawn[:half], drawn[half:]) {
-		t.Error("the format of boxes changes the pictures")
-	}
+	half := len(drawn) / 2
+	testenv.Check(t, slices.Equal(drawn[:half], drawn[half:]), "the format of boxes changes the pictures")
 }
 
 // TestTargetsWithFeeders compares sessions with feeders' pieces, blank and substitute samples with those without.
@@ -164,13 +154,11 @@ func TestTargetsWithFeeders(t *testing.T) {
 	fed.awaitFeeders(true)
 	for _, m := range sessions {
 		want := alone.dial().hello().open(m).digest(3, nil)
-		if got := fed.dial().hello().open(m).digest(3, nil); got != want {
-			t.Errorf("%s: other batches with a feeder", m.OnError)
-		}
+		got := fed.dial().hello().open(m).digest(3, nil)
+		testenv.Check(t, got == want, "%s: other batches with a feeder", m.OnError)
 	}
-	if work := fed.feeders.Status(); work.Late == 0 && work.Samples < 200 {
-		t.Errorf("the feeder made %d samples", work.Samples)
-	}
+	work := fed.feeders.Status()
+	testenv.Check(t, work.Late != 0 || work.Samples >= 200, "the feeder made %d samples", work.Samples)
 }
 
 // TestBlankTargets: an image that cannot be read has no objects and a mask that losses ignore, also in a slot that was used.
@@ -337,13 +325,10 @@ func TestJoinedTargets(t *testing.T) {
 		}
 		return shard.Join(parts, false)
 	}
-	if _, err := open(sets[0], sets[2]); err == nil {
-		t.Error("sets whose objects have other classes are joined")
-	}
+	_, err := open(sets[0], sets[2])
+	testenv.Check(t, err != nil, "sets whose objects have other classes are joined")
 	joined, err := open(sets[0], sets[1])
-	if err != nil || joined.Len() != 8 || !joined.Manifest().Fields.Equal(targetFields) {
-		t.Fatalf("%v", err)
-	}
+	testenv.Require(t, err == nil && joined.Len() == 8 && joined.Manifest().Fields.Equal(targetFields), "%v", err)
 	joined.Close()
 }
 

@@ -43,13 +43,10 @@ func TestLinkAllocatesNothing(t *testing.T) {
 	}()
 	c := newLink(new(feeder), near)
 	made := make([]bool, 16)
-	if allocated := testing.AllocsPerRun(100, func() {
-		if err := c.Make(p, made); err != nil || !made[15] {
-			t.Fatal(err, made)
-		}
-	}); allocated > 0 {
-		t.Errorf("%.1f allocations for a piece", allocated)
-	}
+	testenv.NoAllocations(t, 100, func() {
+		testenv.OK(t, c.Make(p, made))
+	}, "a piece")
+	testenv.Check(t, made[15], "the last sample is not made")
 }
 
 // FuzzReplies has a feeder answer with anything. The server writes nothing of it beside its piece.
@@ -68,9 +65,7 @@ func FuzzReplies(f *testing.F) {
 		images := slot.Images[0]
 		stride := len(images) / 4
 		for _, part := range [][]byte{images[:stride], images[3*stride:]} {
-			if len(bytes.Trim(part, "\x00")) > 0 || slot.Labels[0] != 0 || slot.Labels[3] != 0 {
-				t.Fatal("bytes beside the piece")
-			}
+			testenv.Require(t, len(bytes.Trim(part, "\x00")) == 0 && slot.Labels[0] == 0 && slot.Labels[3] == 0, "bytes beside the piece")
 		}
 	})
 }

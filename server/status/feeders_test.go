@@ -1,8 +1,9 @@
 package status
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestJudgeFeeders looks at the advice where threads and feeders do not keep up, and at what the terminal shows.
@@ -20,13 +21,12 @@ func TestJudgeFeeders(t *testing.T) {
 		{&Feeders{work, []Feeder{here, here}}, "2 threads and 2 feeders do not keep up", "Add feeders: one makes 750 images/s now on average"},
 	} {
 		s := Session{WaitingFor: CPU, Set: &Set{}}
-		if s.judge(&Status{Threads: 2, Feeders: tt.feeders}); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
-			t.Errorf("%s. %s\nwant %s. %s", s.Verdict, s.Advice, tt.verdict, tt.advice)
-		}
+		s.judge(&Status{Threads: 2, Feeders: tt.feeders})
+		testenv.Contains(t, s.Verdict, tt.verdict)
+		testenv.Contains(t, s.Advice, tt.advice)
 	}
 	fs := Feeders{work, []Feeder{here, away}}
 	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
-	if got, want := fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"; got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	got, want := fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"
+	testenv.Check(t, got == want, "%s\nwant\n%s", got, want)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 )
 
@@ -23,9 +24,8 @@ func TestWaitsOfASession(t *testing.T) {
 	check := func(at, waited float64, waits bool, want float64) {
 		t.Helper()
 		st := lookAt(at, waited, waits, true)
-		if got, reads := h.waitsLocked(st, &st.Sessions[0]); math.Abs(got-want) > 1e-6 || reads != 0 {
-			t.Errorf("at %v the shares are %v and %v, want %v and 0", at, got, reads, want)
-		}
+		got, reads := h.waitsLocked(st, &st.Sessions[0])
+		testenv.Check(t, math.Abs(got-want) <= 1e-6 && reads == 0, "at %v the shares are %v and %v, want %v and 0", at, got, reads, want)
 	}
 	check(10, 3, false, 0)
 	check(10, 3, true, 1) // as it is now
@@ -100,9 +100,7 @@ func TestRates(t *testing.T) {
 	if s.ImagesPerSecond != 40 || last.ImagesPerSecond != 40 || s.SecondsLeft == nil || *s.SecondsLeft != 2 {
 		t.Errorf("session %+v", s)
 	}
-	if f.SamplesPerSecond != 30 || f.Each[0].SamplesPerSecond != 30 || f.Share != 0.75 {
-		t.Errorf("feeders %+v", f)
-	}
+	testenv.Check(t, f.SamplesPerSecond == 30 && f.Each[0].SamplesPerSecond == 30 && f.Share == 0.75, "feeders %+v", f)
 	if r.Requests != 5 || r.StoreBytes != 300 || r.CacheBytes != 100 || *r.MemoryBytes != 100 || r.UnderWay != 4 {
 		t.Errorf("store %+v, %v from memory", r, *r.MemoryBytes)
 	}

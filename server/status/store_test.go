@@ -3,6 +3,8 @@ package status
 import (
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestJudgeStore looks at what a session that waits for its reads is advised, by what its store and the cache do.
@@ -52,17 +54,13 @@ func TestJudgeCPU(t *testing.T) {
 			strings.Contains(s.Advice, "\n    imgshard repack '/data/a set/train' -o '/data/a set/train-coefficients' --encoding coefficients"),
 			strings.Contains(s.Advice, "\n    imgshard repack '/data/a set/train' -o '/data/a set/train-pixels' --encoding pixels --resize 256"),
 		}
-		if got != want {
-			t.Errorf("%s: %s", stored, s.Advice)
-		}
+		testenv.Check(t, got == want, "%s: %s", stored, s.Advice)
 	}
 	bucket := Set{ServedSet: ServedSet{KeepsFiles: true}, Path: "s3://bucket/train"}
-	if command := bucket.repack("pixels", ""); command != "\n    imgshard repack s3://bucket/train -o train-pixels --encoding pixels" {
-		t.Error(command)
-	}
-	if bucket.Joined = []int{1, 1}; bucket.repack("pixels", "") != "" {
-		t.Error("a command for joined sets")
-	}
+	command := bucket.repack("pixels", "")
+	testenv.Check(t, command == "\n    imgshard repack s3://bucket/train -o train-pixels --encoding pixels", "%v", command)
+	bucket.Joined = []int{1, 1}
+	testenv.Equal(t, bucket.repack("pixels", ""), "", "a command for joined sets")
 }
 
 // TestStoreLines looks at what the terminal shows.
@@ -74,9 +72,8 @@ func TestStoreLines(t *testing.T) {
 	}
 	check := func(want ...string) {
 		t.Helper()
-		if got := s.text(); got != strings.Join(want, "\n") {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got := s.text()
+		testenv.Check(t, got == strings.Join(want, "\n"), "%q, want %q", got, want)
 	}
 	store := "store: 3.0 MiB/s, 25 requests/s, 12 of 64 under way, 0.4/s repeated"
 	check(store, "from memory 10 %, cache 60 %, store 30 %; cache 25 % of 4.0 GiB, hit rate 67 %")

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestTextFits looks at the width of the text, and at the commands in it, which can be copied.
@@ -24,9 +26,7 @@ func TestTextFits(t *testing.T) {
 			}
 		}
 		for _, line := range strings.Split(s.Advice, "\n") {
-			if strings.HasPrefix(line, commandIndent) && !strings.Contains(text, line+"\n") {
-				t.Errorf("no %q in\n%s", line, text)
-			}
+			testenv.Check(t, !strings.HasPrefix(line, commandIndent) || strings.Contains(text, line+"\n"), "no %q in\n%s", line, text)
 		}
 	}
 }

@@ -31,9 +31,7 @@ func TestLayoutExample(t *testing.T) {
 		{Kind: "indices", Dtype: "int64", Offset: 38537216, Stride: 8},
 		{Kind: "params", Dtype: "int32", Shape: []int{5}, Offset: 38539264, Stride: 20},
 	}
-	if os.Getpagesize() == 4096 && (!reflect.DeepEqual(got.Arrays, want) || got.Size != 38547456) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	testenv.Check(t, os.Getpagesize() != 4096 || reflect.DeepEqual(got.Arrays, want) && got.Size == 38547456, "got %+v, want %+v", got, want)
 }
 
 func TestLayoutKeepsArraysApart(t *testing.T) {
@@ -62,9 +60,8 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 	var size *RequestError
 	for _, s := range [][4]int{{0, 1, 1, 1}, {-1, 1, 1, 1}, {1, 0, 1, 3}, {1, 1, -5, 3}, {math.MaxInt, 224, 224, 3}, {1, math.MaxInt, math.MaxInt, 3}, {1 << 40, 1 << 20, 1 << 20, 3}} {
-		if l, err := NewLayout(s[0], batchArrays(s[1], s[2], s[3], true)...); !errors.As(err, &size) {
-			t.Errorf("%v: %+v, %v; want a SizeError", s, l, err)
-		}
+		l, err := NewLayout(s[0], batchArrays(s[1], s[2], s[3], true)...)
+		testenv.Check(t, errors.As(err, &size), "%v: %+v, %v; want a SizeError", s, l, err)
 	}
 }
 
@@ -75,25 +72,18 @@ func TestFileIsSealedAndShared(t *testing.T) {
 	defer r.Close()
 	fd := int(r.File().Fd())
 	for _, size := range []int64{0, page(), 4 * page()} {
-		if err := unix.Ftruncate(fd, size); err == nil {
-			t.Errorf("a client could resize the ring to %d bytes", size)
-		}
+		testenv.Check(t, unix.Ftruncate(fd, size) != nil, "a client could resize the ring to %d bytes", size)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
-		t.Error("a client could add a seal")
-	}
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)
+	testenv.Check(t, err != nil, "a client could add a seal")
 	copy(r.Bytes(0), "pixels")
 	client := testenv.Must(unix.Mmap(fd, 0, int(r.Size()), unix.PROT_READ, unix.MAP_SHARED))(t)
 	defer unix.Munmap(client)
-	if got := string(client[:6]); got != "pixels" {
-		t.Errorf("the client sees %q", got)
-	}
+	testenv.Equal(t, string(client[:6]), "pixels", "the client sees")
 	// A client that punches a hole into its memory loses its own pixels; the server writes on.
 	testenv.OK(t, unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, r.Size()))
 	copy(r.Bytes(0), "again!")
-	if got := string(client[:6]); got != "again!" {
-		t.Errorf("after the hole the client sees %q", got)
-	}
+	testenv.Equal(t, string(client[:6]), "again!", "after the hole the client sees")
 }
 
 // TestARingIsMappedWhole writes to every page of a new ring: page faults would be the workers' time.
@@ -110,7 +100,6 @@ func TestARingIsMappedWhole(t *testing.T) {
 	}
 	testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &after))
 	pages := slots * size / os.Getpagesize()
-	if faults := int(after.Minflt - before.Minflt); faults > pages/8 {
-		t.Errorf("%d page faults for %d pages", faults, pages)
-	}
+	faults := int(after.Minflt - before.Minflt)
+	testenv.Check(t, faults <= pages/8, "%d page faults for %d pages", faults, pages)
 }

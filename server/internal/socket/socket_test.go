@@ -23,12 +23,8 @@ func TestListenModes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "new", "s.sock")
 		l := testenv.Must(Listen(path, c.socket))(t)
 		defer l.Close()
-		if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|c.socket {
-			t.Errorf("mode %v, %v; want a socket of mode %o", info.Mode(), err, c.socket)
-		}
-		if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != c.folder {
-			t.Errorf("folder mode %v, %v; want %o", dir.Mode(), err, c.folder)
-		}
+		testenv.Equal(t, testenv.Must(os.Stat(path))(t).Mode(), os.ModeSocket|c.socket, "the socket's mode")
+		testenv.Equal(t, testenv.Must(os.Stat(filepath.Dir(path)))(t).Mode().Perm(), c.folder, "the folder's mode")
 	}
 }
 
@@ -51,17 +47,14 @@ func refuses(t *testing.T, kind, path, words string) {
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	path := deadSocket(t)
 	l, err := Listen(path, Mode)
-	if err != nil {
-		t.Fatalf("a dead server's socket was not replaced: %v", err)
-	}
+	testenv.OK(t, err, "a dead server's socket was not replaced")
 	defer l.Close()
 	refuses(t, "a live server's socket", path, fmt.Sprintf("process %d already listens on", os.Getpid()))
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
 	refuses(t, "a file that is not a socket", file, "not a socket")
-	if content, _ := os.ReadFile(file); string(content) != "data" {
-		t.Error("Listen touched a file that is not a socket")
-	}
+	content, _ := os.ReadFile(file)
+	testenv.Check(t, string(content) == "data", "Listen touched a file that is not a socket")
 	refuses(t, "a path that is too long", "/tmp/"+strings.Repeat("x", 120), "limit")
 }
 
@@ -72,9 +65,8 @@ func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 	second := testenv.Must(Listen(path, Mode))(t)
 	defer second.Close()
 	first.Close()
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("closing the first server removed the second one's socket: %v", err)
-	}
+	_, err := os.Lstat(path)
+	testenv.Check(t, err == nil, "closing the first server removed the second one's socket: %v", err)
 }
 
 func TestListenRace(t *testing.T) {
@@ -92,9 +84,7 @@ func TestListenRace(t *testing.T) {
 			defer l.Close()
 		}
 	}
-	if won != 1 {
-		t.Errorf("%d of 8 servers that started at once got the socket, want 1", won)
-	}
+	testenv.Check(t, won == 1, "%d of 8 servers that started at once got the socket, want 1", won)
 }
 
 func TestDefaultRefusesAForeignFolder(t *testing.T) {
@@ -111,9 +101,7 @@ func TestDefaultRefusesAForeignFolder(t *testing.T) {
 	l := testenv.Must(Listen(path, Mode))(t)
 	l.Close()
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
-	if got := Default(); got != "/run/user/7/imgfeed.sock" {
-		t.Errorf("Default() = %s", got)
-	}
+	testenv.Equal(t, Default(), "/run/user/7/imgfeed.sock", "Default()")
 }
 
 // TestListenLeavesNoFolder listens in a folder that is not there: it goes with the socket.
@@ -121,7 +109,6 @@ func TestListenLeavesNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	l := testenv.Must(Listen(filepath.Join(dir, "s"), Mode))(t)
 	l.Close()
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("left over: %v", err)
-	}
+	_, err := os.Stat(dir)
+	testenv.Check(t, os.IsNotExist(err), "left over: %v", err)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // Messages to test with.
@@ -48,7 +50,6 @@ func TestDecodeRequestErrors(t *testing.T) {
 }
 
 func TestDecodeReplyIgnoresUnknownFields(t *testing.T) {
-	if _, m, err := testMessages.DecodeReply([]byte(`{"type":"release","slot":2,"epoch":1,"later":true}`)); err != nil || m != (slot{2, 1}) {
-		t.Errorf("got %#v, %v", m, err)
-	}
+	_, m, err := testMessages.DecodeReply([]byte(`{"type":"release","slot":2,"epoch":1,"later":true}`))
+	testenv.Check(t, err == nil && m == (slot{2, 1}), "got %#v, %v", m, err)
 }
