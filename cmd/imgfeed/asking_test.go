@@ -55,31 +55,23 @@ func TestStatus(t *testing.T) {
 	socket, serve := servedSession(t)
 	all := imgfeed("status") // names each server by the socket that it printed
 	all.Env = append(all.Env, "XDG_RUNTIME_DIR="+filepath.Dir(socket))
-	if out, err := all.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "unix:"+socket+"\n") {
-		t.Errorf("all: %v, %s", err, out)
-	}
+	testenv.Check(t, strings.HasPrefix(outputOf(t, all), "unix:"+socket+"\n"), "all servers: another one is first")
 	for _, address := range []string{socket, "unix:" + socket} {
-		out, err := imgfeed("status", address).CombinedOutput()
-		for _, want := range []string{
-			"unix:" + socket + "\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class", "all 2 partitions",
-			"\ntrain  0/1   ", "threads: ", "training is the limit",
-		} {
-			testenv.Check(t, err == nil && strings.Contains(string(out), want), "status %s: no %q, %v\n%s", address, want, err, out)
-		}
-		for _, line := range strings.Split(string(out), "\n") {
-			if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") {
-				t.Errorf("a line of more than 80 columns: %s", line)
-			}
+		out := outputOf(t, imgfeed("status", address))
+		testenv.Contains(t, out, "unix:"+socket+"\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class",
+			"all 2 partitions", "\ntrain  0/1   ", "threads: ", "training is the limit")
+		for line := range strings.Lines(out) {
+			line = strings.TrimSpace(line)
+			testenv.Check(t, utf8.RuneCountInString(line) <= 80 || !strings.Contains(line, " "), "a line of more than 80 columns: %s", line)
 		}
 	}
-	out, err := imgfeed("status", "--json", socket).Output()
+	out := outputOf(t, imgfeed("status", "--json", socket))
 	var st struct {
 		Socket string
 		status.Status
 	}
-	if err != nil || json.Unmarshal(out, &st) != nil || st.Socket != socket || len(st.Sessions) != 1 || st.Sessions[0].BatchSize != 1 {
-		t.Errorf("status --json: %v\n%s", err, out)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(out), &st))
+	testenv.Check(t, st.Socket == socket && len(st.Sessions) == 1 && st.Sessions[0].BatchSize == 1, "status --json: %s", out)
 }
 
 // TestStatusWatch sees the status again and again, and then that the server has gone.
@@ -111,25 +103,19 @@ func TestReload(t *testing.T) {
 	fails(t, "no server answers on "+path, "reload", "--socket", path)
 	serve := imgfeed("serve", dir, "--socket", path)
 	start(t, serve)
-	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != status.Unchanged+"\n" {
-		t.Errorf("%v, %s", err, out)
-	}
+	testenv.Equal(t, outputOf(t, imgfeed("reload", "--socket", path)), status.Unchanged+"\n", "a reload of nothing new")
 	set := filepath.Join(dir, "train-shards")
 	testenv.OK(t, os.Rename(set, filepath.Join(dir, ".away")))
 	second := oneSet(t)
 	testenv.OK(t, os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")))
 	// The set in val-shards is one of split train, the same as before.
-	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil {
-		t.Errorf("%v, %s", err, out)
-	}
+	outputOf(t, imgfeed("reload", "--socket", path))
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "val-shards")))
 	fails(t, "nothing has changed: ", "reload", "--socket", path)
 	testenv.OK(t, os.Rename(filepath.Join(dir, ".away"), set))
 	testenv.OK(t, os.Remove(filepath.Join(set, "rank-0000", "00000.imgshard")))
-	out, err := imgfeed("reload", "--socket", path).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "00000.imgshard is missing") || !strings.Contains(string(out), "still served") {
-		t.Errorf("with a damaged set: %v, %s", err, out)
-	}
+	fails(t, "00000.imgshard is missing", "reload", "--socket", path)
+	fails(t, "still served", "reload", "--socket", path)
 	serve.Process.Signal(unix.SIGTERM)
 	testenv.OK(t, serve.Wait())
 }

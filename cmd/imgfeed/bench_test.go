@@ -46,9 +46,8 @@ func TestBenchCommand(t *testing.T) {
 	out, err := runBenchCommand(benchSet, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
 	testenv.OK(t, err)
 	var r benchResult
-	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Images == 0 || r.BatchSize != 4 || r.Threads != 1 {
-		t.Errorf("%s: %v", out, err)
-	}
+	err = json.Unmarshal([]byte(out), &r)
+	testenv.Check(t, err == nil && r.Images != 0 && r.BatchSize == 4 && r.Threads == 1, "%s: %v", out, err)
 	for _, field := range []string{"images_per_second", "cpu_seconds", "stage_seconds"} {
 		testenv.Check(t, strings.Contains(out, `"`+field+`"`), "%s is missing in %s", field, out)
 	}
@@ -60,14 +59,13 @@ func TestBenchCommand(t *testing.T) {
 	_, feeds, _ := strings.Cut(out, "\nfeeds ")
 	fmt.Sscan(strings.ReplaceAll(measured, ",", ""), &images)
 	fmt.Sscan(feeds, &gpus)
-	if err != nil || images == 0 || math.Abs(gpus-2*images) > 1.1 || !strings.HasSuffix(feeds, " GPUs that take 0.5 images/s each\n") {
-		t.Errorf("%s: %v", out, err)
-	}
+	testenv.Check(t, err == nil && images > 0 && math.Abs(gpus-2*images) <= 1.1 && strings.HasSuffix(feeds, " GPUs that take 0.5 images/s each\n"),
+		"%s: %v", out, err)
 	begun := time.Now()
 	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
-	if r = (benchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
-		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
-	}
+	r, took := benchResult{}, time.Since(begun)
+	testenv.OK(t, errors.Join(err, json.Unmarshal([]byte(out), &r)))
+	testenv.Check(t, took >= 250*time.Millisecond && r.Seconds < took.Seconds()-0.2, "%s after %v", out, took)
 	out, err = runBenchCommand(benchSet, "--transform", "full", "--seconds", "0.05", "--split", "train", "--layout", "nchw")
 	testenv.Check(t, err == nil && strings.Contains(out, "images per second") && strings.Contains(out, "NCHW"), "%s: %v", out, err)
 }
@@ -96,9 +94,8 @@ func TestBenchCommandErrors(t *testing.T) {
 		testenv.Check(t, data != usage, "%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 	}
 	t.Setenv(kernel.EnvVar, "fast")
-	if _, err := runBenchCommand(benchSet); err == nil || !strings.Contains(err.Error(), kernel.EnvVar) {
-		t.Errorf("kernels that are none: %v", err)
-	}
+	_, err := runBenchCommand(benchSet)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), kernel.EnvVar), "kernels that are none: %v", err)
 }
 
 // measuredSet packs 12 images into two partitions, of which the first is here.
@@ -106,9 +103,7 @@ func measuredSet(t *testing.T, encoding string) *shard.Set {
 	t.Helper()
 	src, dir := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "set")
 	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 40}))(t)
-	build := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", dir, "--encoding", encoding, "--partitions", "2")
-	text, err := build.CombinedOutput()
-	testenv.Require(t, err == nil, "%v: %s", err, text)
+	outputOf(t, imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", dir, "--encoding", encoding, "--partitions", "2"))
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
@@ -130,13 +125,11 @@ func TestMeasure(t *testing.T) {
 				cfg.Views = viewsOf(t, name)
 			}
 			r := testenv.Must(measure(t.Context(), cfg))(t)
-			if r.Images == 0 || r.ImagesPerSecond <= 0 || r.CPUSeconds <= 0 || r.Stages["decode"] <= 0 || r.Stages["read"] <= 0 ||
-				r.BytesRead == 0 || r.Encoding != text || r.Threads != 2 || r.Layout != "NCHW" {
-				t.Errorf("%s %s: %+v", encoding, name, r)
-			}
-			if (name == "full") != (r.Stages["resample"] == 0) {
-				t.Errorf("%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
-			}
+			seconds := r.CPUSeconds > 0 && r.Stages["decode"] > 0 && r.Stages["read"] > 0
+			testenv.Check(t, seconds && r.Images > 0 && r.ImagesPerSecond > 0 && r.BytesRead > 0, "%s %s: %+v", encoding, name, r)
+			testenv.Check(t, r.Encoding == text && r.Threads == 2 && r.Layout == "NCHW", "%s %s: %+v", encoding, name, r)
+			testenv.Check(t, (name == "full") == (r.Stages["resample"] == 0),
+				"%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
 		}
 	}
 }
@@ -160,9 +153,8 @@ func TestMeasureErrors(t *testing.T) {
 	for _, views := range []transform.Views{nil, viewsOf(t, "eval")} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
-		if _, err := measure(ctx, benchConfig{Set: set, Views: views, BatchSize: 8, Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a context that ends: %v", err)
-		}
+		_, err := measure(ctx, benchConfig{Set: set, Views: views, BatchSize: 8, Duration: time.Minute})
+		testenv.Check(t, errors.Is(err, context.DeadlineExceeded), "a context that ends: %v", err)
 	}
 }
 
@@ -176,7 +168,7 @@ func TestMeasureDamaged(t *testing.T) {
 	testenv.OK(t, os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096))
 	var bad *loader.SampleError
 	var corrupt *shard.CorruptError
-	if err := pool.DecodeWhole(t.Context(), dataset, order); !errors.As(err, &bad) || !errors.As(err, &corrupt) || corrupt.Index != bad.Index {
-		t.Errorf("%v, want a SampleError of a CorruptError", err)
-	}
+	err := pool.DecodeWhole(t.Context(), dataset, order)
+	testenv.Check(t, errors.As(err, &bad) && errors.As(err, &corrupt) && corrupt.Index == bad.Index,
+		"%v, want a SampleError of a CorruptError", err)
 }

@@ -28,9 +28,7 @@ func TestLostOutput(t *testing.T) {
 	dir, path := t.TempDir(), socketPath(t)
 	src, set, out := filepath.Join(dir, "src"), filepath.Join(dir, "set"), filepath.Join(dir, "out")
 	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 20}))(t)
-	if text, err := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", set).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	outputOf(t, imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", set))
 	serve := imgfeed("serve", set, "--socket", path)
 	serve.Stdout = full
 	start(t, serve)
@@ -46,14 +44,13 @@ func TestLostOutput(t *testing.T) {
 		cmd := imgfeed(strings.Fields(strings.NewReplacer("PATH", path, "SET", set, "SRC", filepath.Join(src, "train"), "OUT", out).Replace(line))...)
 		var log bytes.Buffer
 		cmd.Stdout, cmd.Stderr = full, &log
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(log.String(), "write /dev/stdout: no space left on device") {
-			t.Errorf("%s: %v, %s", line, err, &log)
-		}
+		err := cmd.Run()
+		testenv.Check(t, cmd.ProcessState.ExitCode() == 1 && strings.Contains(log.String(), "write /dev/stdout: no space left on device"),
+			"%s: %v, %s", line, err, &log)
 	}
 	serve.Process.Signal(syscall.SIGTERM)
-	if err := serve.Wait(); serve.ProcessState.ExitCode() != 1 {
-		t.Errorf("serve, whose first lines are lost: %v", err)
-	}
+	err = serve.Wait()
+	testenv.Check(t, serve.ProcessState.ExitCode() == 1, "serve, whose first lines are lost: %v", err)
 }
 
 // TestServeOutlivesItsReader serves on, and ends well, when the reader of its first lines has gone.
@@ -67,9 +64,8 @@ func TestServeOutlivesItsReader(t *testing.T) {
 	start(t, serve)
 	writer.Close()
 	serve.Process.Signal(syscall.SIGTERM)
-	if err := serve.Wait(); err != nil {
-		t.Errorf("%v: %s", err, serve.Stderr)
-	}
+	err = serve.Wait()
+	testenv.Check(t, err == nil, "%v: %s", err, serve.Stderr)
 }
 
 // TestSecretsAreRefused gives each command of both programs URLs with secrets, as each of its arguments and flags. All must be

@@ -88,12 +88,20 @@ func imgfeed(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// outputOf runs a program that must succeed, and returns what it prints.
+func outputOf(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	testenv.Require(t, err == nil, "%q: %v: %s", cmd.Args[1:], err, out)
+	return string(out)
+}
+
 // fails checks that a run of the program fails, and what it says.
 func fails(t *testing.T, want string, args ...string) {
 	t.Helper()
-	if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
-		t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
-	}
+	out, err := imgfeed(args...).CombinedOutput()
+	testenv.Check(t, err != nil && strings.Contains(string(out), want),
+		"imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 }
 
 // begin starts a server, and waits until clients can connect.
@@ -162,22 +170,19 @@ func TestServePrintsAndStops(t *testing.T) {
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	start(t, cmd)
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
-		t.Errorf("socket: %v, %v; want mode 0666", info, err)
-	}
+	info, err := os.Stat(path)
+	testenv.Check(t, err == nil && info.Mode().Perm() == 0o666, "socket: %v, %v; want mode 0666", info, err)
 	h := hello(t, path)
 	testenv.Check(t, h.PID == cmd.Process.Pid && h.Sets[0].Split == "train", "status: %+v", h)
 	fails(t, fmt.Sprintf("process %d already listens", cmd.Process.Pid), "serve", data, "--socket", path)
 	cmd.Process.Signal(syscall.SIGTERM)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v, %s", err, &log)
-	}
+	err = cmd.Wait()
+	testenv.Check(t, err == nil, "%v, %s", err, &log)
 	testenv.Contains(t, out.String(),
 		"serves "+data+", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:"+path,
 		`DataLoader("unix:`+path, "metrics on http://127.0.0.1:")
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Error("the socket remains")
-	}
+	_, err = os.Lstat(path)
+	testenv.Check(t, errors.Is(err, os.ErrNotExist), "the socket remains")
 }
 
 // TestServeEndsWithoutClients waits for the end of a server that nobody came to, although it is asked for its health all the time.
@@ -194,9 +199,8 @@ func TestServeEndsWithoutClients(t *testing.T) {
 	for {
 		select {
 		case err := <-ended:
-			if err != nil || !strings.Contains(log.String(), "no client has been connected for 1s") {
-				t.Errorf("without clients: %v, log: %s", err, &log)
-			}
+			testenv.Check(t, err == nil && strings.Contains(log.String(), "no client has been connected for 1s"),
+				"without clients: %v, log: %s", err, &log)
 			return
 		case <-time.After(50 * time.Millisecond):
 			imgfeed("status", "--socket", path).Run()
@@ -282,9 +286,8 @@ func TestServeMetrics(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		for _, want := range wants {
-			if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
-				t.Errorf("%s%s: %s, no %q in %.200s", url, page, resp.Status, want, body)
-			}
+			testenv.Check(t, resp.StatusCode == 200 && strings.Contains(string(body), want),
+				"%s%s: %s, no %q in %.200s", url, page, resp.Status, want, body)
 		}
 	}
 }
@@ -299,9 +302,8 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	testenv.OK(t, cmd.Start())
 	line := testenv.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	pid := testenv.Must(strconv.Atoi(strings.TrimSpace(line)))(t)
-	if h := hello(t, path); h.PID != pid {
-		t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
-	}
+	h := hello(t, path)
+	testenv.Check(t, h.PID == pid, "the server's process is %d, its owner started %d", h.PID, pid)
 	time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
 	testenv.Equal(t, hello(t, path).PID, pid, "the server ended with its owner's thread")
 	cmd.Process.Kill()
@@ -395,12 +397,9 @@ func TestMistakes(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	out, err := imgfeed("version").Output()
-	if err != nil || !strings.HasPrefix(string(out), "imgfeed ") || !strings.Contains(string(out), "kernels: ") {
-		t.Errorf("%s, %v", out, err)
-	}
-	out, err = imgfeed("version", "--json").Output()
-	testenv.Check(t, err == nil && strings.Contains(string(out), `"wire":1`), "%s, %v", out, err)
+	out := outputOf(t, imgfeed("version"))
+	testenv.Check(t, strings.HasPrefix(out, "imgfeed ") && strings.Contains(out, "kernels: "), "%s", out)
+	testenv.Contains(t, outputOf(t, imgfeed("version", "--json")), `"wire":1`)
 }
 
 func TestGiveProcessors(t *testing.T) {
@@ -428,9 +427,8 @@ func TestCompletions(t *testing.T) {
 		"dino": "imgshard __complete view --transform", "pixels": "imgshard __complete repack --encoding", "zstd": "imgshard __complete build --codec",
 	} {
 		out, err := imgfeed(append(strings.Fields(args), "")...).Output()
-		if err != nil || !slices.Contains(strings.Fields(string(out)), want) {
-			t.Errorf("%q: %s, %v, want %s among them", args, out, err, want)
-		}
+		testenv.Check(t, err == nil && slices.Contains(strings.Fields(string(out)), want),
+			"%q: %s, %v, want %s among them", args, out, err, want)
 	}
 }
 

@@ -33,9 +33,9 @@ func TestDefaultPaths(t *testing.T) {
 	} {
 		t.Chdir(tt.folder)
 		t.Setenv(dataEnv, tt.env)
-		if got, err := setPathsOf(tt.args); err != nil || got.String() != tt.want {
-			t.Errorf("%v in %s, $%s is %q: %v, %v; want %s", tt.args, tt.folder, dataEnv, tt.env, got, err, tt.want)
-		}
+		got, err := setPathsOf(tt.args)
+		testenv.Check(t, err == nil && got.String() == tt.want,
+			"%v in %s, $%s is %q: %v, %v; want %s", tt.args, tt.folder, dataEnv, tt.env, got, err, tt.want)
 	}
 	write(t, filepath.Join(empty, "notes.txt"), nil)
 	t.Chdir(empty)
@@ -72,12 +72,11 @@ func TestCacheCommand(t *testing.T) {
 	for _, want := range []string{`red\x1b[31m"` + "\n", `"notes\x1b.txt", a file that is not the cache's`} {
 		testenv.Check(t, strings.Contains(listed, want) && !strings.Contains(listed, "\x1b"), "%q is not in %q", want, listed)
 	}
-	if text := run("rm", dir, "http://elsewhere"); run("ls", dir) != listed {
-		t.Errorf("removed what is not named: %s", text)
-	}
-	if text := run("rm", dir); !strings.Contains(text, "stays: another process uses it") || strings.Contains(run("ls", dir), "notes") {
-		t.Errorf("while it is used: %s", text)
-	}
+	run("rm", dir, "http://elsewhere")
+	testenv.Equal(t, run("ls", dir), listed, "after a removal of what is not there")
+	text := run("rm", dir)
+	testenv.Check(t, strings.Contains(text, "stays: another process uses it") && !strings.Contains(run("ls", dir), "notes"),
+		"while it is used: %s", text)
 	kept.Close()
 	run("rm", dir)
 	left, err := os.ReadDir(dir)

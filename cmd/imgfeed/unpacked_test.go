@@ -81,9 +81,8 @@ func TestUnpackedDataset(t *testing.T) {
 	testenv.Check(t, strings.Contains(note, "imgshard build --class-order string "+dir), "%v", note)
 	x.notes = nil
 	testenv.OK(t, os.CopyFS(dir+"-shards", os.DirFS(testenv.Must(x.set(t.Context(), dir))(t))))
-	if testenv.Must(x.set(t.Context(), dir+"/"))(t); !strings.Contains(strings.Join(x.notes, "\n"), "; the set "+dir+"-shards is read faster") {
-		t.Error(x.notes)
-	}
+	testenv.Must(x.set(t.Context(), dir+"/"))(t)
+	testenv.Contains(t, strings.Join(x.notes, "\n"), "; the set "+dir+"-shards is read faster")
 	left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "imgfeed/indexes/*.partial"))
 	testenv.Check(t, len(left) == 0, "%v", left)
 }
@@ -105,9 +104,8 @@ func TestUnpackedTogether(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if slices.Sort(printed[:]); printed != [4]int{0, 0, 0, 1} {
-		t.Errorf("who indexed: %v", printed)
-	}
+	slices.Sort(printed[:])
+	testenv.Equal(t, printed, [4]int{0, 0, 0, 1}, "who indexed")
 }
 
 // TestNotADataset leaves sets and missing folders to those who open them, and says why a dataset cannot be indexed.
@@ -115,26 +113,23 @@ func TestNotADataset(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	x, _ := testIndexer(t)
 	for _, path := range []string{oneSet(t), filepath.Join(t.TempDir(), "missing")} {
-		if set, err := x.set(t.Context(), path); set != path || err != nil {
-			t.Errorf("%s: %s, %v", path, set, err)
-		}
+		set, err := x.set(t.Context(), path)
+		testenv.Check(t, set == path && err == nil, "%s: %s, %v", path, set, err)
 	}
 	dir := classFolders(t, "cat", "dog")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := x.set(ctx, dir); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := x.set(ctx, dir)
+	testenv.Check(t, errors.Is(err, context.Canceled), "%v", err)
 	t.Setenv("XDG_CACHE_HOME", "relative")
-	_, err := x.set(t.Context(), dir)
+	_, err = x.set(t.Context(), dir)
 	testenv.Says(t, "no folder", err, dir+" is not packed, and there is no folder for its index")
 	testenv.Says(t, "no folder", err, otherCache)
 	file := filepath.Join(t.TempDir(), "x.tar")
 	write(t, file, []byte("not a tar"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	if _, err := x.set(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+" is not packed, and cannot be indexed: ") {
-		t.Error(err)
-	}
+	_, err = x.set(t.Context(), file)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), file+" is not packed, and cannot be indexed: "), "%v", err)
 }
 
 // TestUnpackedNotes tells at each start which folders were skipped, which classes are empty, and what was left out.
@@ -175,9 +170,7 @@ func TestDamagedUnpackedIndex(t *testing.T) {
 		"no notes":     func() error { return os.Truncate(filepath.Join(set, madeIndexName), 0) },
 	} {
 		testenv.OK(t, damage())
-		if again, err := x.set(t.Context(), dir); err != nil || again != set {
-			t.Errorf("%s: %s, %v", what, again, err)
-		}
+		testenv.Equal(t, testenv.Must(x.set(t.Context(), dir))(t), set, "%s: the index", what)
 		for _, split := range []string{"train", "val"} {
 			if s, err := shard.OpenSet(filepath.Join(set, split)); err != nil {
 				t.Errorf("%s: %v", what, err)
@@ -218,9 +211,8 @@ func TestUnpackedDeleted(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if _, err := shard.ReadManifest(sets[0]); err != nil || sets[1] != sets[0] || sets[2] != sets[0] {
-		t.Error(sets, err)
-	}
+	_, err := shard.ReadManifest(sets[0])
+	testenv.Check(t, err == nil && sets[1] == sets[0] && sets[2] == sets[0], "%v, %v", sets, err)
 }
 
 // TestUnpackedNotUTF8 is refused at the start: an index could not name its images.
@@ -231,9 +223,9 @@ func TestUnpackedNotUTF8(t *testing.T) {
 		t.Skip(err) // a file system without such names
 	}
 	x, _ := testIndexer(t)
-	if _, err := x.set(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is not UTF-8, and an index names where the images lie: rename it") {
-		t.Error(err)
-	}
+	_, err := x.set(t.Context(), dir)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), "is not UTF-8, and an index names where the images lie: rename it"),
+		"%v", err)
 }
 
 // TestUnpackedCacheFull names the variable that moves the indexes, as a loader has no path for them.
@@ -294,11 +286,9 @@ func TestAdviceInPlace(t *testing.T) {
 		}
 		x, _ := testIndexer(t)
 		_, err := x.set(t.Context(), dir)
-		if err == nil || !strings.Contains(err.Error(), "\n    imgshard index "+dir+" -o "+dir+"-index --no-labels\n") || strings.Contains(err.Error(), "add --") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := os.Stat(dir + "-index"); err == nil {
-			t.Errorf("%s: the index is made already", name)
-		}
+		testenv.Says(t, name, err, "\n    imgshard index "+dir+" -o "+dir+"-index --no-labels\n")
+		testenv.Check(t, !strings.Contains(err.Error(), "add --"), "%s: %v", name, err)
+		_, err = os.Stat(dir + "-index")
+		testenv.Check(t, err != nil, "%s: the index is made already", name)
 	}
 }

@@ -58,9 +58,8 @@ func TestArgs(t *testing.T) {
 		if err := cmd.Execute(); err != nil {
 			got = err.Error()
 		}
-		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s, %q: %q, want %q", c.use, c.args, got, c.want)
-		}
+		testenv.Check(t, strings.HasPrefix(got, c.want) && (got == "") == (c.want == ""),
+			"%s, %q: %q, want %q", c.use, c.args, got, c.want)
 	}
 	testenv.OK(t, Writable("OUT", "s3://bucket/x"))
 	testenv.Says(t, "a web server", Writable("OUT", "https://host/x"), "OUT https://host/x: nothing can be written there")

@@ -23,16 +23,13 @@ func TestSeed(t *testing.T) {
 		{"-1", true, false}, {"-9223372036854775808", true, false},
 		{"9223372036854775808", false, false}, {"-9223372036854775809", false, false}, {"1.5", false, false}, {"1e3", false, false}, {"", false, false}, {" 5", false, false},
 	} {
-		if err := draws.Set(test.text); (err == nil) != test.draws {
-			t.Errorf("draws: %q: %v", test.text, err)
-		}
-		if err := packs.Set(test.text); (err == nil) != test.packs {
-			t.Errorf("packs: %q: %v", test.text, err)
-		}
+		err := draws.Set(test.text)
+		testenv.Check(t, (err == nil) == test.draws, "draws: %q: %v", test.text, err)
+		err = packs.Set(test.text)
+		testenv.Check(t, (err == nil) == test.packs, "packs: %q: %v", test.text, err)
 	}
-	if draws.String() != "-9223372036854775808" || packs.String() != "9223372036854775807" {
-		t.Errorf("the last ones are %v and %v", draws, packs)
-	}
+	testenv.Check(t, draws.String() == "-9223372036854775808" && packs.String() == "9223372036854775807",
+		"the last ones are %v and %v", draws, packs)
 }
 
 // TestHelpFitsTheTerminal asks for a help with and without groups at several widths: nothing is wider, and no word is lost.
@@ -73,12 +70,10 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		}
 	}
 	t.Setenv("COLUMNS", "60")
-	const want = "  -o, --output string   where the set is\n                        written\n"
-	if got := Wrap("  -o, --output string   where the set is written\n"); got != "  -o, --output string   where the set is written\n" {
-		t.Errorf("60 columns: %q", got)
-	}
+	const given, want = "  -o, --output string   where the set is written\n", "  -o, --output string   where the set is\n                        written\n"
+	testenv.Equal(t, Wrap(given), given, "60 columns")
 	t.Setenv("COLUMNS", "46")
-	testenv.Equal(t, Wrap("  -o, --output string   where the set is written\n"), want, "46 columns")
+	testenv.Equal(t, Wrap(given), want, "46 columns")
 }
 
 // TestChoices refuses values of flags of every type with those that it takes.

@@ -160,18 +160,16 @@ func TestEveryRemedy(t *testing.T) {
 			if plain && named && tc.follow == tc.command && tc.remedy.Shell == "" && !strings.Contains(src, " ") {
 				indexing.Lock() // it sets the context of all storages
 				_, err := Index(context.Background(), filepath.Join(dir, src), filepath.Join(dir, "index"), io.Discard)
-				if indexing.Unlock(); err == nil {
-					t.Fatal("it is indexed")
-				}
+				indexing.Unlock()
+				testenv.Require(t, err != nil, "it is indexed")
 				lines = append(lines, inPlace(t, tc.remedy, err.Error())...)
 			}
 			for _, line := range lines {
 				if word != "" {
 					line = strings.ReplaceAll(line, word, value)
 				}
-				if out, err := sh(line); err != nil {
-					t.Errorf("%s\nadvises %s\n%v: %s", said, line, err, out)
-				}
+				out, err := sh(line)
+				testenv.Check(t, err == nil, "%s\nadvises %s\n%v: %s", said, line, err, out)
 			}
 		})
 	}

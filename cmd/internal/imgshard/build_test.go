@@ -31,13 +31,10 @@ func TestAdvice(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
 	}
-	_, diag, status := imgshard(t, "cat", trainSet, "0", "-o", "/dev/full")
-	if status != 1 || !strings.Contains(diag, "no space left on device") || !strings.Contains(diag, "free some space") {
-		t.Errorf("status %d, %q", status, diag)
-	}
-	if _, diag, _ := imgshard(t, "ls", filepath.Join(t.TempDir(), "nothing")); !strings.HasSuffix(diag, "no such file or directory\n") {
-		t.Errorf("%q", diag)
-	}
+	says(t, 1, "no space left on device", "cat", trainSet, "0", "-o", "/dev/full")
+	says(t, 1, "free some space", "cat", trainSet, "0", "-o", "/dev/full")
+	_, diag, _ := imgshard(t, "ls", filepath.Join(t.TempDir(), "nothing"))
+	testenv.Check(t, strings.HasSuffix(diag, "no such file or directory\n"), "%q", diag)
 }
 
 // TestWordsOfMistakes says of a mistake in the command line what is wanted.
@@ -65,9 +62,9 @@ func TestWordsOfMistakes(t *testing.T) {
 		"repack needs an output folder: -o OUT":                             {"repack", trainSet},
 		`--partitions "0": want a whole number from 1 to`:                   {"repack", trainSet, "-o", "x", "--partitions", "0"},
 	} {
-		if _, diag, status := imgshard(t, args...); status != 2 || !strings.HasPrefix(diag, "imgshard: "+want) {
-			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
-		}
+		_, diag, status := imgshard(t, args...)
+		testenv.Check(t, status == 2 && strings.HasPrefix(diag, "imgshard: "+want),
+			"%q: status %d, %q, want %q", args, status, diag, want)
 	}
 }
 
@@ -86,9 +83,8 @@ func TestParts(t *testing.T) {
 	says(t, 1, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2", "merge", out)
 	part("1/2")
 	testenv.Contains(t, succeed(t, "merge", out), "train: 9 images of 3 classes", "val: 3 images")
-	if diag := part("1/2"); !strings.Contains(diag, "is complete: use --force here") {
-		t.Error(diag)
-	}
+	diag := part("1/2")
+	testenv.Check(t, strings.Contains(diag, "is complete: use --force here"), "%v", diag)
 }
 
 // TestSelect takes some of the samples, by their keys and by their indices: labels stay as they are.
@@ -119,9 +115,8 @@ func TestSelect(t *testing.T) {
 	again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list)
 	testenv.Check(t, maps.Equal(again, rest), "repack takes %v, build %v", again, rest)
 	for key, label := range rest {
-		if all[key] != label || slices.Contains(keys[2:5], key) {
-			t.Errorf("%s has the label %s, and %s in all", key, label, all[key])
-		}
+		testenv.Check(t, all[key] == label && !slices.Contains(keys[2:5], key),
+			"%s has the label %s, and %s in all", key, label, all[key])
 	}
 	// A build that was made of other samples is not taken for this one.
 	says(t, 1, "finished shard set", "build", train, "-o", filepath.Join(dir, "rest"))
@@ -132,15 +127,13 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
 	testenv.OK(t, os.Mkdir(filepath.Join(src, "val", "other"), 0o777))
-	classes, _ := os.ReadDir(filepath.Join(src, "val"))
-	image := testenv.Must(os.ReadDir(filepath.Join(src, "val", classes[0].Name())))(t)
-	if err := os.Rename(filepath.Join(src, "val", classes[0].Name(), image[0].Name()), filepath.Join(src, "val", "other", image[0].Name())); err != nil {
-		t.Fatal(err)
-	}
+	val := filepath.Join(src, "val")
+	images := testenv.Must(filepath.Glob(filepath.Join(val, "*/*")))(t)
+	testenv.OK(t, os.Rename(images[0], filepath.Join(val, "other", filepath.Base(images[0]))))
 	_, diag, status := imgshard(t, "build", src, "--force-classes")
-	if _, err := os.Stat(filepath.Join(src, "train-shards")); status != 1 || !strings.Contains(diag, "not among the 3 of the other split (other)") || !os.IsNotExist(err) {
-		t.Errorf("status %d, %v, %s", status, err, diag)
-	}
+	_, err := os.Stat(filepath.Join(src, "train-shards"))
+	testenv.Check(t, status == 1 && strings.Contains(diag, "not among the 3 of the other split (other)") && os.IsNotExist(err),
+		"status %d, %v, %s", status, err, diag)
 }
 
 // TestClassesOfTrain builds val by itself: a warning names other classes than those of train beside it, and --classes takes train's.
@@ -151,13 +144,11 @@ func TestClassesOfTrain(t *testing.T) {
 	testenv.OK(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
 	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
 	const warning = "has other classes than "
-	if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
-		t.Fatalf("status %d, %s", status, diag)
-	}
+	_, diag, _ := imgshard(t, "build", train)
+	testenv.Check(t, !strings.Contains(diag, warning), "train by itself: %s", diag)
 	says(t, 0, "warning: "+val+" "+warning+train+"-shards beside it, from label 0 on", "build", val)
-	if _, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards"); status != 0 || strings.Contains(diag, "warning") {
-		t.Errorf("status %d, %s", status, diag)
-	}
+	_, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards")
+	testenv.Check(t, status == 0 && !strings.Contains(diag, "warning"), "status %d, %s", status, diag)
 	m, err := shard.ReadManifest(val + "-shards")
 	testenv.Check(t, err == nil && len(m.Classes) == 4 && m.Classes[0] == classes[0].Name(), "%v, %v", m, err)
 }
@@ -224,40 +215,30 @@ func TestJSON(t *testing.T) {
 	src, out := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "out")
 	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Size: 64})
 	src = filepath.Join(src, "train")
-	text, _, status := imgshard(t, "build", src, "-o", out, "--json")
 	var built builtSet
-	if err := json.Unmarshal([]byte(text), &built); err != nil || status != 0 || built.Split != "train" || built.Path != out || built.Samples == 0 || built.Bytes == 0 {
-		t.Errorf("status %d, %v, %+v", status, err, built)
-	}
-	text, _, status = imgshard(t, "verify", out, "--json")
+	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "build", src, "-o", out, "--json")), &built))
+	testenv.Check(t, built.Split == "train" && built.Path == out && built.Samples > 0 && built.Bytes > 0, "%+v", built)
 	var verified verifiedSet
-	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 0 || verified.Read != built.Samples || len(verified.Problems) != 0 {
-		t.Errorf("status %d, %v, %+v", status, err, verified)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "verify", out, "--json")), &verified))
+	testenv.Check(t, verified.Read == built.Samples && len(verified.Problems) == 0, "%+v", verified)
 	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))
 	testenv.OK(t, os.Truncate(shards[0], 5000))
-	text, _, status = imgshard(t, "verify", out, "--json")
-	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 1 || len(verified.Problems) == 0 || !strings.Contains(verified.Problems[0], shards[0]) {
-		t.Errorf("status %d, %v, %+v", status, err, verified)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(says(t, 1, "", "verify", out, "--json")), &verified))
+	testenv.Check(t, len(verified.Problems) > 0 && strings.Contains(verified.Problems[0], shards[0]), "%+v", verified)
 	defer func() { quiet = false }()
-	if text, diag, status := imgshard(t, "build", src, "-o", out, "--force", "-q"); text != "" || diag != "" || status != 0 {
-		t.Errorf("--quiet: status %d, %q, %q", status, text, diag)
-	}
+	testenv.Equal(t, quietly(t, "build", src, "-o", out, "--force", "-q"), "", "the output with --quiet")
 }
 
 // TestHelpOfBuild fits two screens, names every flag once, and leaves the forms of SRC to --help-sources.
 func TestHelpOfBuild(t *testing.T) {
 	t.Setenv("COLUMNS", "120")
 	text, _, _ := imgshard(t, "build", "--help")
-	if n := strings.Count(text, "\n"); n > 90 {
-		t.Errorf("%d lines", n)
-	}
+	lines := strings.Count(text, "\n")
+	testenv.Check(t, lines <= 90, "%d lines", lines)
 	c := newBuildCommand()
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`+f.Name+` `).FindAllString(text, -1)); n != 1 {
-			t.Errorf("--%s stands there %d times", f.Name, n)
-		}
+		n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`+f.Name+` `).FindAllString(text, -1))
+		testenv.Check(t, n == 1, "--%s stands there %d times", f.Name, n)
 	})
 	testenv.Contains(t, succeed(t, "build", "--help-sources"), "\n  WebDataset\n")
 }
@@ -318,9 +299,8 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set")
 	says(t, 0, "small images", "build", src, "-o", set)
 	m, err := shard.ReadManifest(filepath.Join(set, "val"))
-	if err != nil || m.Encoding.Name != "pixels" || !strings.Contains(string(m.Encoding.Params), `"none"`) {
-		t.Errorf("%+v, %v", m, err)
-	}
+	testenv.Check(t, err == nil && m.Encoding.Name == "pixels" && strings.Contains(string(m.Encoding.Params), `"none"`),
+		"%+v, %v", m, err)
 	says(t, 2, "", "build", src, "--encoding", "jpeg")
 }
 
@@ -359,7 +339,6 @@ func TestBuildOfStandardInput(t *testing.T) {
 	set := filepath.Join(dir, "set")
 	says(t, 0, "train: standard input is a tar of class folders", "build", "-", "-o", set)
 	succeed(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2")
-	if !reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")) {
-		t.Error("another set than that of the folder")
-	}
+	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")),
+		"another set than that of the folder")
 }

@@ -30,26 +30,21 @@ func TestFields(t *testing.T) {
 	flags := []string{"--field", "score=json.score:float32", "--field", "caption=caption:text", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=raw:bytes"}
 	succeed(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...)
 	testenv.Contains(t, succeed(t, "inspect", set), "  fields    score float32\n            caption text\n")
-	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 5 || len(m.Fields) != 5 {
-		t.Fatalf("%+v, %v", m, err)
-	}
+	m := testenv.Must(shard.ReadManifest(set))(t)
+	testenv.Require(t, m.Samples == 5 && len(m.Fields) == 5, "%+v", m)
 	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AH8="}`
-	if text := succeed(t, "ls", set, "--fields"); strings.Count(text, "\t"+want+"\n") != 5 {
-		t.Error(text)
-	}
+	testenv.Equal(t, strings.Count(succeed(t, "ls", set, "--fields"), "\t"+want+"\n"), 5, "samples with these values")
 	for line := range strings.Lines(succeed(t, "ls", set, "--fields", "--json")) {
 		var one struct{ Fields json.RawMessage }
-		if err := json.Unmarshal([]byte(line), &one); err != nil || string(one.Fields) != want {
-			t.Errorf("%s: %v", line, err)
-		}
+		err := json.Unmarshal([]byte(line), &one)
+		testenv.Check(t, err == nil && string(one.Fields) == want, "%s: %v", line, err)
 	}
 	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\x7f"} {
 		testenv.Equal(t, succeed(t, "cat", set, "3", "--field", field), want, "%s", field)
 	}
 	says(t, 1, `no field "colour": the set has [score float32 caption text box int64[2]`, "cat", set, "3", "--field", "colour")
-	if text, _, _ := imgshard(t, "ls", trainSet, "--fields"); strings.Count(text, "\t{}\n") != 5 {
-		t.Error(text)
-	}
+	text, _, _ := imgshard(t, "ls", trainSet, "--fields")
+	testenv.Check(t, strings.Count(text, "\t{}\n") == 5, "%v", text)
 	succeed(t, "verify", set, "--images")
 	for _, flag := range []string{"caption", "caption=txt:words", "=txt"} {
 		says(t, 2, "", "build", filepath.Join(src, "train.jsonl"), "-o", set, "--field", flag)
@@ -82,29 +77,25 @@ func TestTargets(t *testing.T) {
 		"the mask has 20×40 pixels, and the image 40×20", "2 boxes reach out of their images: a.png")
 	write("../bare/images/a.png", pngOf(t, image.NewRGBA(size)))
 	write("../bare/labels/a.txt", nil)
-	if _, diag, _ := imgshard(t, "build", filepath.Join(dir, "bare"), "--drop-empty"); !strings.Contains(diag, "has no image with objects, and --drop-empty leaves out the others (1)") {
-		t.Error(diag)
-	}
-	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 2 {
-		t.Fatal(m, err)
-	}
-	if out, _, _ := imgshard(t, "ls", set, "--fields", "--json"); strings.Count(out, `"labels":[1,0]`) != 2 || !strings.Contains(out, `"mask":{"height":20,"width":40}`) {
-		t.Error(out)
-	}
-	out := succeed(t, "stats", set, "--json")
+	_, diag, _ := imgshard(t, "build", filepath.Join(dir, "bare"), "--drop-empty")
+	testenv.Contains(t, diag, "has no image with objects, and --drop-empty leaves out the others (1)")
+	m, err := shard.ReadManifest(set)
+	testenv.Require(t, err == nil && m.Samples == 2, "%v, %v", m, err)
+	out := succeed(t, "ls", set, "--fields", "--json")
+	testenv.Check(t, strings.Count(out, `"labels":[1,0]`) == 2 && strings.Contains(out, `"mask":{"height":20,"width":40}`), "%s", out)
+	out = succeed(t, "stats", set, "--json")
 	var st setStats
-	if err := json.Unmarshal([]byte(out), &st); err != nil || st.Objects == nil || st.Objects.Count != 4 || st.Objects.PerImage.Median != 2 ||
-		len(st.Objects.Classes) != 2 || st.Objects.Width.Max != 20 || len(st.Pixels) != 2 || st.Pixels[1].Share != 0.25 || st.Pixels[1].Class != "dog" {
-		t.Errorf("%v %s", err, out)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(out), &st))
+	objects := st.Objects
+	testenv.Check(t, objects != nil && objects.Count == 4 && objects.PerImage.Median == 2 && len(objects.Classes) == 2 && objects.Width.Max == 20, "%s", out)
+	testenv.Check(t, len(st.Pixels) == 2 && st.Pixels[1].Share == 0.25 && st.Pixels[1].Class == "dog", "%s", out)
 	testenv.Contains(t, succeed(t, "stats", set), "label 1 dog: 25.000 % of the pixels, in 2 images", "width of a box")
 	plain, sheet := filepath.Join(dir, "plain"), filepath.Join(dir, "sheet.html")
 	succeed(t, "view", set, "-o", sheet, "--transform", "detection", "--draws", "2")
 	succeed(t, "build", src, "-o", plain, "--targets", "none")
 	page, err := os.ReadFile(sheet)
-	if err != nil || bytes.Count(page, []byte("<img ")) != 6 || bytes.Contains(page, []byte(`<span class="warn">`)) {
-		t.Errorf("%d pictures, %v", bytes.Count(page, []byte("<img ")), err)
-	}
+	testenv.Check(t, err == nil && bytes.Count(page, []byte("<img ")) == 6 && !bytes.Contains(page, []byte(`<span class="warn">`)),
+		"%d pictures, %v", bytes.Count(page, []byte("<img ")), err)
 	says(t, 1, "leave the sizes to the transform", "build", src, "-o", plain, "--force", "--encoding", "pixels")
 	says(t, 1, "built with other options", "build", src, "-o", set, "--targets", "both")
 	for _, flags := range [][]string{{"--targets", "all"}, {"--box-format", "yxyx"}} {

@@ -30,9 +30,9 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 	imgshard(t, "build", filepath.Join(src, "train"))
 	r := report(t, src)
 	testenv.Require(t, len(r.Sets) == 1 && len(r.Sources) == 2 && r.Build != "", "%+v", r)
-	if s := r.Sources[0]; s.Split != "train" || s.Path != filepath.Join(src, "train") || s.Output != s.Path+"-shards" || s.Layout == "" {
-		t.Errorf("%+v", s)
-	}
+	s := r.Sources[0]
+	testenv.Check(t, s.Split == "train" && s.Path == filepath.Join(src, "train") && s.Output == s.Path+"-shards" && s.Layout != "",
+		"%+v", s)
 	text, _, _ := imgshard(t, "inspect", src)
 	testenv.Contains(t, text, "train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: ")
 }
@@ -50,9 +50,8 @@ func TestKeysForShells(t *testing.T) {
 	} {
 		out, _, status := imgshard(t, append([]string{"__complete"}, strings.Split(args, "|")...)...)
 		lines := slices.Sorted(strings.Lines(out))
-		if got := strings.Join(append(lines[1:], lines[0]), ""); status != 0 || got != want { // the directive comes last
-			t.Errorf("%s: status %d, %q, want %q", args, status, got, want)
-		}
+		got := strings.Join(append(lines[1:], lines[0]), "") // the directive comes last
+		testenv.Check(t, status == 0 && got == want, "%s: status %d, %q, want %q", args, status, got, want)
 	}
 }
 
@@ -60,22 +59,18 @@ func TestInspectOfSets(t *testing.T) {
 	r := report(t, trainSet)
 	testenv.Require(t, len(r.Sets) == 1 && r.Sources != nil && len(r.Sources) == 0, "%+v", r)
 	s := r.Sets[0]
-	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "original" {
-		t.Errorf("%+v", s)
-	}
-	if !slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) || len(s.ClassNames) != s.Classes {
-		t.Errorf("the set, and the folder that holds it: %+v", s)
-	}
+	testenv.Check(t, s.Split == "train" && s.Path == trainSet && s.Samples == 5 && s.Partitions == 2 && s.Encoding.Name == "original", "%+v", s)
+	testenv.Equal(t, len(s.Fingerprint), 64, "characters of the fingerprint")
+	testenv.Check(t, slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) && len(s.ClassNames) == s.Classes,
+		"the set, and the folder that holds it: %+v", s)
 	text := succeed(t, "inspect", trainSet)
-	if !strings.HasPrefix(text, "train: set of 5 images in ") || !strings.Contains(text, "2 partitions, at "+trainSet) {
-		t.Error(text)
-	}
+	testenv.Check(t, strings.HasPrefix(text, "train: set of 5 images in ") && strings.Contains(text, "2 partitions, at "+trainSet),
+		"%v", text)
 }
 
 func TestInspectOfNeither(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		text, diag, status := imgshard(t, "inspect", path)
-		testenv.Check(t, status == 1 && text == "" && strings.Contains(diag, path), "%s: status %d, %q, %q", path, status, text, diag)
+		refused(t, 1, path, "inspect", path)
 	}
 	damaged := copySet(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644))
@@ -91,22 +86,18 @@ func TestInspectSaysLabels(t *testing.T) {
 	}
 	r := report(t, filepath.Join(dir, "it's"))
 	s := r.Sources[0]
-	if !s.Counted || s.Images != 3 || !slices.Equal(s.ClassNames, []string{"0", "2", "10"}) || len(s.First) != 3 || s.Refused != "" {
-		t.Errorf("%+v", s)
-	}
+	testenv.Check(t, s.Counted && s.Images == 3 && len(s.First) == 3 && s.Refused == "", "%+v", s)
+	testenv.DeepEqual(t, s.ClassNames, []string{"0", "2", "10"}, "classes")
 	for _, sample := range s.First {
-		if sample.Label == nil || s.ClassNames[*sample.Label] != sample.Class || !strings.HasPrefix(sample.Key, sample.Class+"/") {
-			t.Errorf("%+v", sample)
-		}
+		testenv.Check(t, sample.Label != nil && s.ClassNames[*sample.Label] == sample.Class, "%+v", sample)
+		testenv.Check(t, strings.HasPrefix(sample.Key, sample.Class+"/"), "%+v", sample)
 	}
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "numeric order") || r.Build != `imgshard build '`+dir+`/it'\''s'` {
-		t.Errorf("warnings %q, build %s", s.Warnings, r.Build)
-	}
+	testenv.Check(t, len(s.Warnings) == 1 && strings.Contains(s.Warnings[0], "numeric order"), "warnings %q", s.Warnings)
+	testenv.Equal(t, r.Build, `imgshard build '`+dir+`/it'\''s'`, "the command that builds")
 	sourcetest.Write(t, filepath.Join(dir, "wnids/n01440764/a.jpg"), files["2/b.jpg"])
 	sourcetest.Write(t, filepath.Join(dir, "wnids/n02012849/a.jpg"), files["2/b.jpg"])
-	if s = report(t, filepath.Join(dir, "wnids")).Sources[0]; s.First[0].Words != "tench, Tinca tinca" || s.First[1].Words != "crane" {
-		t.Errorf("words of wnids: %+v", s.First)
-	}
+	s = report(t, filepath.Join(dir, "wnids")).Sources[0]
+	testenv.Check(t, s.First[0].Words == "tench, Tinca tinca" && s.First[1].Words == "crane", "words of wnids: %+v", s.First)
 	text := succeed(t, "inspect", filepath.Join(dir, "wnids"))
 	testenv.Contains(t, text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg\n")
 	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
@@ -115,10 +106,9 @@ func TestInspectSaysLabels(t *testing.T) {
 	testenv.Check(t, len(s.First) == 2 && *s.First[0].Label == 7 && s.First[0].Key == "a" && s.Bytes != 0, "%+v", s)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
-	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "G"))
-	if status != 1 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
-		t.Errorf("status %d: %s", status, text)
-	}
+	text = says(t, 1, "", "inspect", filepath.Join(dir, "G"))
+	testenv.Contains(t, text, "refused   ", "--classes-from 2")
+	testenv.Check(t, !strings.Contains(text, "pack it"), "it says how to pack what is refused: %s", text)
 	text = succeed(t, "info", filepath.Join(dir, "G"), "--classes-from", "2")
 	testenv.Contains(t, text, "holds     2 images of 2 classes", "label 1    dog  data/dog/2.jpg")
 }

@@ -43,12 +43,26 @@ func succeed(t *testing.T, args ...string) string {
 	return out
 }
 
-// says checks that a command line ends with a status, and with a text on stderr.
-func says(t *testing.T, status int, want string, args ...string) {
+// says checks that a command line ends with a status, and with a text on stderr. It returns what is printed to stdout.
+func says(t *testing.T, status int, want string, args ...string) string {
 	t.Helper()
-	if _, diag, got := imgshard(t, args...); got != status || !strings.Contains(diag, want) {
-		t.Errorf("%q: status %d, %s; want status %d and %q", args, got, diag, status, want)
-	}
+	out, diag, got := imgshard(t, args...)
+	testenv.Check(t, got == status && strings.Contains(diag, want), "%q: status %d, %s; want status %d and %q", args, got, diag, status, want)
+	return out
+}
+
+// refused is [says] of a command line that prints nothing to stdout.
+func refused(t *testing.T, status int, want string, args ...string) {
+	t.Helper()
+	testenv.Equal(t, says(t, status, want, args...), "", "%q: stdout", args)
+}
+
+// quietly is [succeed] of a command line that prints nothing to stderr.
+func quietly(t *testing.T, args ...string) string {
+	t.Helper()
+	out, diag, status := imgshard(t, args...)
+	testenv.Require(t, status == 0 && diag == "", "%q: status %d, %s", args, status, diag)
+	return out
 }
 
 // writeDataset writes a small dataset of class folders.
@@ -74,9 +88,8 @@ func copySet(t *testing.T) string {
 }
 
 func TestLs(t *testing.T) {
-	text, diag, status := imgshard(t, "ls", trainSet)
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	testenv.Require(t, status == 0 && diag == "" && len(lines) == 5, "status %d, %q\n%s", status, diag, text)
+	lines := strings.Split(strings.TrimSuffix(quietly(t, "ls", trainSet), "\n"), "\n")
+	testenv.Require(t, len(lines) == 5, "%q", lines)
 	objects := strings.Split(strings.TrimSuffix(succeed(t, "ls", "--json", trainSet), "\n"), "\n")
 	testenv.Require(t, len(objects) == 5, "%v", objects)
 	set := testenv.Must(shard.OpenSet(trainSet))(t)
@@ -85,18 +98,13 @@ func TestLs(t *testing.T) {
 		var line lsLine
 		testenv.OK(t, json.Unmarshal([]byte(objects[i]), &line))
 		info := testenv.Must(os.Stat(filepath.Join(images, line.Key)))(t)
-		if line.Index != i || line.Partition != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
-			t.Errorf("line %d: %+v", i, line)
-		}
-		if !strings.HasPrefix(lines[i], strings.Join([]string{objects[i][len(`{"index":`):strings.Index(objects[i], ",")], line.Key}, "\t")) {
-			t.Errorf("line %d: %s", i, lines[i])
-		}
+		testenv.Check(t, line.Index == i && line.Partition == i%2 && int64(line.Bytes) == info.Size(), "line %d: %+v", i, line)
+		testenv.Check(t, strings.HasPrefix(line.Key, line.Class+"/"), "line %d: %+v", i, line)
+		testenv.Check(t, strings.HasPrefix(lines[i], fmt.Sprintf("%d\t%s", i, line.Key)), "line %d: %s", i, lines[i])
 		record, _, err := set.Read(i, nil)
 		testenv.OK(t, err)
 		stored := slices.Concat(record.Image, record.Aux, record.Fields)
-		if want := fmt.Sprintf("%08x", crc32.Checksum(stored, crc32.MakeTable(crc32.Castagnoli))); line.Checksum != want {
-			t.Errorf("line %d: checksum %s, want %s", i, line.Checksum, want)
-		}
+		testenv.Equal(t, line.Checksum, fmt.Sprintf("%08x", crc32.Checksum(stored, crc32.MakeTable(crc32.Castagnoli))), "line %d: checksum", i)
 		columns := strings.Split(lines[i], "\t")
 		testenv.Check(t, len(columns) == 9 && columns[7] == line.Shard, "line %d: %q", i, columns)
 	}
@@ -112,9 +120,8 @@ func TestLsOfAPart(t *testing.T) {
 	dir := copySet(t)
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	text, diag, status := imgshard(t, "ls", dir)
-	if status != 0 || strings.Count(text, "\n") != 3 || !strings.Contains(diag, "1 of 2 partitions") {
-		t.Errorf("status %d, %q\n%s", status, diag, text)
-	}
+	testenv.Check(t, status == 0 && strings.Count(text, "\n") == 3 && strings.Contains(diag, "1 of 2 partitions"),
+		"status %d, %q\n%s", status, diag, text)
 }
 
 // TestLsNamed lists some samples.
@@ -130,25 +137,17 @@ func TestLsNamed(t *testing.T) {
 func TestCat(t *testing.T) {
 	key := "n01443537/n01443537_2.JPEG" // a PNG, whatever its name
 	want := testenv.Must(os.ReadFile(filepath.Join(images, key)))(t)
-	if got := succeed(t, "cat", trainSet, key); got != string(want) {
-		t.Fatalf("%d bytes, want %d", len(got), len(want))
-	}
+	testenv.Same(t, []byte(succeed(t, "cat", trainSet, key)), want, "cat %s", key)
 	var byIndex []string
 	for _, index := range []string{"0", "1", "2", "3", "4"} {
 		byIndex = append(byIndex, succeed(t, "cat", trainSet, index))
 	}
-	if !slices.Contains(byIndex, string(want)) {
-		t.Error("no index gives the bytes of", key)
-	}
+	testenv.Check(t, slices.Contains(byIndex, string(want)), "no index gives the bytes of %s", key)
 	file := filepath.Join(t.TempDir(), "image")
 	succeed(t, "cat", "-o", file, trainSet, key)
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("-o wrote %d bytes, %v", len(got), err)
-	}
+	testenv.Same(t, testenv.Must(os.ReadFile(file))(t), want, "cat -o")
 	for _, name := range []string{"5", "99999999999999999999", "n01443537/none.JPEG"} {
-		if out, diag, status := imgshard(t, "cat", trainSet, name); status != 1 || out != "" || !strings.Contains(diag, "no such sample") {
-			t.Errorf("cat %s: status %d, %q, %q", name, status, out, diag)
-		}
+		refused(t, 1, "no such sample", "cat", trainSet, name)
 	}
 }
 
@@ -173,47 +172,32 @@ func TestNumbersAsKeys(t *testing.T) {
 		key := strings.TrimSuffix(files[i].Name, ".png")
 		got, diag, status := imgshard(t, "cat", set, key)
 		both := len(key) == 1 && key != indexes[key]
-		if status != 0 || got != string(files[i].Data) || strings.Contains(diag, "--index "+key) != both {
-			t.Errorf("cat %s, of index %s: status %d, %q, right %v", key, indexes[key], status, diag, got == string(files[i].Data))
-		}
-		if got, diag, status := imgshard(t, "cat", set, "--index", indexes[key]); status != 0 || diag != "" || got != string(files[i].Data) {
-			t.Errorf("cat --index %s: status %d, %q", indexes[key], status, diag)
-		}
-		byKey, _, _ := imgshard(t, "ls", set, key)
-		byIndex, diag, status := imgshard(t, "ls", set, "--index", indexes[key])
-		if status != 0 || byKey != byIndex || !strings.HasPrefix(byKey, indexes[key]+"\t"+key+"\t") {
-			t.Errorf("ls %s: %q, by index %q, %s", key, byKey, byIndex, diag)
-		}
+		testenv.Check(t, status == 0 && got == string(files[i].Data) && strings.Contains(diag, "--index "+key) == both,
+			"cat %s, of index %s: status %d, %q, right %v", key, indexes[key], status, diag, got == string(files[i].Data))
+		testenv.Equal(t, quietly(t, "cat", set, "--index", indexes[key]), string(files[i].Data), "cat --index %s", indexes[key])
+		byKey := succeed(t, "ls", set, key)
+		testenv.Equal(t, succeed(t, "ls", set, "--index", indexes[key]), byKey, "ls of key %s by its index", key)
+		testenv.Check(t, strings.HasPrefix(byKey, indexes[key]+"\t"+key+"\t"), "ls %s: %q", key, byKey)
 	}
 	for _, args := range [][]string{{"000000001"}, {"--index", "8"}, {"--index", "-1"}} {
-		if out, diag, status := imgshard(t, append([]string{"cat", set}, args...)...); status != 1 || out != "" || !strings.Contains(diag, "no such sample") {
-			t.Errorf("cat %v: status %d, %q", args, status, diag)
-		}
+		refused(t, 1, "no such sample", append([]string{"cat", set}, args...)...)
 	}
 }
 
 func TestVerify(t *testing.T) {
-	if text, diag, status := imgshard(t, "verify", trainSet); status != 0 || diag != "" || !strings.Contains(text, "5 samples in 3 shards") {
-		t.Fatalf("status %d, %q, %q", status, diag, text)
-	}
+	testenv.Contains(t, quietly(t, "verify", trainSet), "5 samples in 3 shards")
 	says(t, 1, "", "verify", "--images", images)
 	built := filepath.Join(t.TempDir(), "built")
 	succeed(t, "build", images, "-o", built)
-	if text, diag, status := imgshard(t, "verify", "--images", built); status != 0 || diag != "" || !strings.Contains(text, "every image decodes") {
-		t.Errorf("--images: status %d, %q, %q", status, diag, text)
-	}
+	testenv.Contains(t, quietly(t, "verify", "--images", built), "every image decodes")
 	dir := copySet(t)
 	path := filepath.Join(dir, "rank-0001/00000.imgshard")
 	data := testenv.Must(os.ReadFile(path))(t)
 	data[150] ^= 1 // in the first record
 	testenv.OK(t, os.WriteFile(path, data, 0o666))
-	_, diag, status := imgshard(t, "verify", dir)
-	if status != 1 || !strings.Contains(diag, path+": record 0 (sample 1) at byte") || !strings.Contains(diag, "problems found: 1") {
-		t.Errorf("status %d, %q", status, diag)
-	}
-	if out, diag, status := imgshard(t, "cat", dir, "1"); status != 1 || out != "" || !strings.Contains(diag, "CRC-32C") {
-		t.Errorf("cat of the bad record: status %d, %q, %q", status, out, diag)
-	}
+	says(t, 1, path+": record 0 (sample 1) at byte", "verify", dir)
+	says(t, 1, "problems found: 1", "verify", dir)
+	refused(t, 1, "CRC-32C", "cat", dir, "1")
 	testenv.OK(t, os.Truncate(path, 500))
 	says(t, 1, path+": ", "verify", dir)
 	says(t, 1, path+": ", "ls", dir)
@@ -230,9 +214,9 @@ func TestVerifyNamesAll(t *testing.T) {
 		testenv.OK(t, os.Remove(filepath.Join(parent, path)))
 	}
 	text, diag, status := imgshard(t, "verify", parent)
-	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
-		t.Errorf("status %d, %q", status, text)
-	}
+	testenv.Equal(t, status, 1, "verify's status")
+	testenv.Contains(t, text, filepath.Join(parent, "val")+": every checksum is right")
+	testenv.Check(t, !strings.Contains(text, "train: every checksum"), "%s", text)
 	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
 		testenv.Contains(t, diag, filepath.Join(parent, want))
 	}
@@ -253,14 +237,13 @@ func TestUsage(t *testing.T) {
 		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"}, {"build", ""}, {"build", images, "--classes-from", "0"},
 		{"build", images, "--class-order", "length"},
 	} {
-		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
-			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
-		}
+		out, diag, status := imgshard(t, args...)
+		testenv.Check(t, status == 2 && out == "" && strings.HasPrefix(diag, "imgshard: "),
+			"%q: status %d, %q, %q", args, status, out, diag)
 	}
 	for _, args := range [][]string{{}, {"--help"}, {"ls", "--help"}, {"--version"}} {
-		if out, diag, status := imgshard(t, args...); status != 0 || !strings.Contains(out, "imgshard") || diag != "" {
-			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
-		}
+		out, diag, status := imgshard(t, args...)
+		testenv.Check(t, status == 0 && strings.Contains(out, "imgshard") && diag == "", "%q: status %d, %q, %q", args, status, out, diag)
 	}
 	says(t, 1, "not a shard set", "ls", t.TempDir())
 }

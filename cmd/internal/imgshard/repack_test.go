@@ -21,9 +21,8 @@ func TestRepack(t *testing.T) {
 	testenv.Contains(t, succeed(t, append([]string{"repack", original, "-o", small}, flags...)...), "pixels")
 	a, errA := shard.ReadManifest(original)
 	b, errB := shard.ReadManifest(small)
-	if errA != nil || errB != nil || a.Fingerprint != b.Fingerprint || b.Partitions != 2 || b.Seed != 3 {
-		t.Fatalf("%v, %v: %d partitions, seed %d", errA, errB, b.Partitions, b.Seed)
-	}
+	testenv.Require(t, errA == nil && errB == nil && a.Fingerprint == b.Fingerprint && b.Partitions == 2 && b.Seed == 3,
+		"%v, %v: %d partitions, seed %d", errA, errB, b.Partitions, b.Seed)
 	testenv.Contains(t, strings.Join(strings.Fields(string(b.Encoding.Params)), ""),
 		`"codec":"lz4"`, `"resize":"8x9"`, `"interpolation":"bicubic"`, `"resampler":"pillow-12"`)
 	succeed(t, "verify", small)
@@ -90,8 +89,7 @@ func TestEncodingFlags(t *testing.T) {
 		} else {
 			got = e.String()
 		}
-		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want)) {
-			t.Errorf("%q, repack %v, small %v: %s, want %s", c.args, c.repack, c.small, got, c.want)
-		}
+		testenv.Check(t, got == c.want || err != nil && strings.HasPrefix(got, c.want),
+			"%q, repack %v, small %v: %s, want %s", c.args, c.repack, c.small, got, c.want)
 	}
 }

@@ -49,30 +49,25 @@ func TestStats(t *testing.T) {
 	succeed(t, "build", imageTree(t), "-o", set, "--partitions", "2")
 	var st setStats
 	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "stats", set, "--json")), &st))
-	if st.Samples != 4 || st.Here != 4 || st.Classes != 2 || st.Unlabelled != 0 || st.Empty != 0 || st.Partitions != 2 {
-		t.Errorf("%+v", st)
-	}
-	if st.Rarest[0] != (classCount{"dog", 1, 1}) || st.Commonest[0] != (classCount{"cat", 0, 3}) {
-		t.Errorf("rarest %v, commonest %v", st.Rarest, st.Commonest)
-	}
-	if len(st.Formats) != 2 || st.Formats[0].Format != "jpeg" || st.Formats[0].Samples != 3 || st.Formats[1].Format != "png" {
-		t.Errorf("formats %v", st.Formats)
-	}
-	if st.Width.Min != 10 || st.Width.Max != 80 || st.Height.Max != 40 || st.Aspect.Min != 0.25 || st.Aspect.Max != 2 || st.Width.Mean != 37.5 {
-		t.Errorf("width %+v, height %+v, aspect %+v", st.Width, st.Height, st.Aspect)
-	}
-	if r := st.Rejects; r.Samples != 1 || len(r.Reasons) != 1 || r.Reasons[0].Example != "dog/2.jpg" || !strings.Contains(r.Reasons[0].Reason, "not an image") {
-		t.Errorf("rejects %+v", r)
-	}
+	testenv.Check(t, st.Samples == 4 && st.Here == 4 && st.Classes == 2 && st.Unlabelled == 0 && st.Empty == 0 && st.Partitions == 2,
+		"%+v", st)
+	testenv.Check(t, st.Rarest[0] == (classCount{"dog", 1, 1}) && st.Commonest[0] == (classCount{"cat", 0, 3}),
+		"rarest %v, commonest %v", st.Rarest, st.Commonest)
+	testenv.Check(t, len(st.Formats) == 2 && st.Formats[0].Format == "jpeg" && st.Formats[0].Samples == 3 && st.Formats[1].Format == "png",
+		"formats %v", st.Formats)
+	testenv.Check(t, st.Width.Min == 10 && st.Width.Max == 80 && st.Width.Mean == 37.5 && st.Height.Max == 40, "width %+v, height %+v", st.Width, st.Height)
+	testenv.Check(t, st.Aspect.Min == 0.25 && st.Aspect.Max == 2, "aspect %+v", st.Aspect)
+	testenv.Require(t, st.Rejects.Samples == 1 && len(st.Rejects.Reasons) == 1, "rejects %+v", st.Rejects)
+	reason := st.Rejects.Reasons[0]
+	testenv.Check(t, reason.Example == "dog/2.jpg" && strings.Contains(reason.Reason, "not an image"), "rejects %+v", st.Rejects)
 
 	testenv.Contains(t, succeed(t, "stats", set), "split train, 4 samples of 2 classes in 2 partitions", "width / height",
 		"classes, rarest first: dog 1, cat 3", "left out by the build: 1", "dog/2.jpg: not an image")
 	page := filepath.Join(t.TempDir(), "stats.html")
 	succeed(t, "stats", set, "-o", page)
-	html, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"number\">1<td class=\"number\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
-		t.Errorf("%v\n%s", err, html)
-	}
+	html := string(testenv.Must(os.ReadFile(page))(t))
+	testenv.Contains(t, html, `<td>dog<td class="number">1<td class="number">1`)
+	testenv.Check(t, !strings.Contains(strings.Replace(html, "http-equiv", "", 1), "http"), "the page asks elsewhere: %s", html)
 	left, _ := os.ReadDir(filepath.Dir(page))
 	testenv.Check(t, len(left) == 1, "beside the page lie %v", left)
 }
@@ -116,12 +111,10 @@ func TestDistribution(t *testing.T) {
 	if e := twice.distribution(); e.Count != 2002 || e.Median != 500 || e.P5 != 50 || e.P95 != 950 || e.Mean != 500 || e.Histogram[7] != 2*d.Histogram[7] {
 		t.Errorf("of each twice: %+v", e)
 	}
-	if d := (tally{1: 3, 2: 1}).distribution(); d.Median != 1 || d.P95 != 2 || d.P5 != 1 {
-		t.Errorf("of three and one: %+v", d)
-	}
-	if d := (tally{}).distribution(); d.Count != 0 || math.IsNaN(d.Mean) {
-		t.Errorf("of nothing: %+v", d)
-	}
+	few := tally{1: 3, 2: 1}.distribution()
+	testenv.Check(t, few.Median == 1 && few.P95 == 2 && few.P5 == 1, "of three and one: %+v", few)
+	none := tally{}.distribution()
+	testenv.Check(t, none.Count == 0 && !math.IsNaN(none.Mean), "of nothing: %+v", none)
 	line := sparkline([]int{0, 1, 4, 8, 0, 0})
 	testenv.Check(t, line == " ▁▄█", "%q", line)
 }

@@ -85,9 +85,9 @@ func TestPagesOverwriteTheirOwnAlone(t *testing.T) {
 		want := "imgshard: imgshard " + other + " did not write " + page + ", and leaves it: choose another file with -o\n"
 		for _, text := range []string{"<p>my notes", string(testenv.Must(os.ReadFile(page))(t))} {
 			testenv.OK(t, os.WriteFile(page, []byte(text), 0o666))
-			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(testenv.Must(os.ReadFile(page))(t)) != text {
-				t.Errorf("%s: status %d, %s; want %s", other, status, diag, want)
-			}
+			_, diag, status := imgshard(t, other, trainSet, "-o", page)
+			testenv.Check(t, status == 1 && diag == want && string(testenv.Must(os.ReadFile(page))(t)) == text,
+				"%s: status %d, %s; want %s", other, status, diag, want)
 		}
 		testenv.OK(t, os.Truncate(page, 0))
 	}
@@ -110,10 +110,7 @@ func TestViewMistakes(t *testing.T) {
 		{[]string{images}, "not a shard set", 1},
 		{[]string{trainSet, "--index", "99", "-o", "-"}, "99", 1},
 	} {
-		out, diag, status := imgshard(t, append([]string{"view"}, tt.args...)...)
-		if status != tt.status || !strings.Contains(diag, tt.want) || out != "" {
-			t.Errorf("view %v: status %d, %s", tt.args, status, diag)
-		}
+		refused(t, tt.status, tt.want, append([]string{"view"}, tt.args...)...)
 	}
 	_, err := os.Stat("sheet.html")
 	testenv.Check(t, err != nil, "a sheet was left behind")
