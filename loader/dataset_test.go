@@ -84,13 +84,12 @@ func TestFromShards(t *testing.T) {
 		}, 2)
 		got := testenv.Must(serve(t, pool, cfg))(t)
 		for i, index := range got.indices {
-			if want, err := set.Label(int(index)); err != nil || got.labels[i] != int64(want) {
-				t.Errorf("%s: sample %d has label %d, want %d, %v", encoding, index, got.labels[i], want, err)
-			}
+			want, err := set.Label(int(index))
+			testenv.Check(t, err == nil && got.labels[i] == int64(want),
+				"%s: sample %d has label %d, want %d, %v", encoding, index, got.labels[i], want, err)
 		}
-		if len(got.indices) != 21 || bytes.Count(got.images, []byte{0}) == len(got.images) {
-			t.Errorf("%s: %d samples", encoding, len(got.indices))
-		}
+		testenv.Check(t, len(got.indices) == 21 && bytes.Count(got.images, []byte{0}) != len(got.images),
+			"%s: %d samples", encoding, len(got.indices))
 	}
 }
 

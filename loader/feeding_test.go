@@ -179,9 +179,8 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 		compareEpochs(t, "beside remotes", got, expect(t, set.memorySet, cfg))
 		testenv.Until(t, func() bool { _, inFlight := set.state(); return inFlight == 0 })
 		fetched, _ := set.state()
-		if used == 0 || made < 500 || fetched-used > 4000/8 {
-			t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
-		}
+		testenv.Check(t, used != 0 && made >= 500 && fetched-used <= 4000/8,
+			"%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
 		testenv.Until(t, func() bool { return reading.Load() == 0 })
 	})
 }
@@ -206,12 +205,10 @@ func TestRemoteHangs(t *testing.T) {
 	<-asked
 	cancel()
 	close(answer)
-	if err := <-served; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if e, err := drain(t, s, cfg); err != nil || len(e.batches) != 10 {
-		t.Errorf("%d batches, %v", len(e.batches), err)
-	}
+	err := <-served
+	testenv.Check(t, errors.Is(err, context.Canceled), "%v", err)
+	e, err := drain(t, s, cfg)
+	testenv.Check(t, err == nil && len(e.batches) == 10, "%d batches, %v", len(e.batches), err)
 	s.Close()
 	near.Close()
 }

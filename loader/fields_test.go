@@ -29,9 +29,8 @@ func fieldSlot(f *Fields, n int) *Slot {
 func TestFieldsArePut(t *testing.T) {
 	schema, record := someFields()
 	f, err := NewFields(schema, []string{"age", "caption"})
-	if err != nil || f.Len() != 2 || f.Stride(0) != 8 || f.Stride(1) != 28 || f.Field(1).Name != "caption" {
-		t.Fatalf("%+v, %v", f, err)
-	}
+	testenv.Require(t, err == nil && f.Len() == 2 && f.Stride(0) == 8 && f.Stride(1) == 28 && f.Field(1).Name == "caption",
+		"%+v, %v", f, err)
 	s := fieldSlot(f, 3)
 	values := testenv.Must(schema.Split(record, nil))(t)
 	f.put(s, 1, &shard.Record{Fields: record}, values)
@@ -48,9 +47,8 @@ func TestFieldsArePut(t *testing.T) {
 	x := math.Float32frombits(binary.LittleEndian.Uint32(s.Fields[0][156:]))
 	testenv.Check(t, x != x, "a blank sample's last number is %v", x)
 	for _, names := range [][]string{{"colour"}, {"age", "age"}} {
-		if _, err := NewFields(schema, names); err == nil {
-			t.Errorf("%v are chosen", names)
-		}
+		_, err := NewFields(schema, names)
+		testenv.Check(t, err != nil, "%v are chosen", names)
 	}
 }
 

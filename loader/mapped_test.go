@@ -55,9 +55,8 @@ func TestFileCutShort(t *testing.T) {
 		batch, err := stream.Next(context.Background())
 		testenv.Check(t, err == nil && len(batch.Bad) == 5, "%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
 		slots.Put(batch.Slot)
-		if _, err := stream.Next(context.Background()); err != io.EOF {
-			t.Error(err)
-		}
+		_, err = stream.Next(context.Background())
+		testenv.Check(t, err == io.EOF, "%v", err)
 		stream.Close()
 		_, _, err = steady.Record(9, nil, false)
 		corrupt, ok := errors.AsType[*shard.CorruptError](err)
@@ -109,9 +108,8 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 		if bad, ok := errors.AsType[*SampleError](err); !ok || !strings.Contains(bad.Error(), "cut short") {
 			t.Errorf("%s: %v", codec, err)
 		}
-		if bad, ok := errors.AsType[*shard.CorruptError](err); !ok || bad.Path != path {
-			t.Errorf("%s: %v does not name %s", codec, err, path)
-		}
+		bad, ok := errors.AsType[*shard.CorruptError](err)
+		testenv.Check(t, ok && bad.Path == path, "%s: %v does not name %s", codec, err, path)
 		stream.Close()
 	}
 }

@@ -22,9 +22,8 @@ func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 		b := testenv.Must(s.Next(t.Context()))(t)
 		if b.Number == number {
 			p := s.Previewer()
-			if p.Batch() != number || p.Len() != b.Count {
-				t.Fatalf("batch %d of %d samples is looked at, batch %d has %d", p.Batch(), p.Len(), number, b.Count)
-			}
+			testenv.Require(t, p.Batch() == number && p.Len() == b.Count,
+				"batch %d of %d samples is looked at, batch %d has %d", p.Batch(), p.Len(), number, b.Count)
 			return b, p
 		}
 		cfg.Slots.Put(b.Slot)
@@ -89,9 +88,9 @@ func TestPreviewOfASubstitute(t *testing.T) {
 			t.Errorf("position 3 shows sample %d instead of %d", shown.Index, shown.Bad.Index)
 		}
 		set.bad[10] = errors.ErrUnsupported // it was there when it was served
-		if shown := p.Sample(0, 8); !errors.Is(shown.Err, errors.ErrUnsupported) || shown.Views != nil || shown.Original.Pix != nil {
-			t.Errorf("a sample that cannot be read again: %+v", shown)
-		}
+		shown := p.Sample(0, 8)
+		testenv.Check(t, errors.Is(shown.Err, errors.ErrUnsupported) && shown.Views == nil && shown.Original.Pix == nil,
+			"a sample that cannot be read again: %+v", shown)
 		delete(set.bad, 10)
 	}
 }
@@ -111,7 +110,6 @@ func TestWhole(t *testing.T) {
 				i, image.Width, image.Height, label, len(image.Pix), record.Width, record.Height, record.Label)
 		}
 	}
-	if _, _, err := Whole(samples, set.Len()); !errors.Is(err, shard.ErrNotFound) {
-		t.Errorf("a sample beyond the end: %v", err)
-	}
+	_, _, err := Whole(samples, set.Len())
+	testenv.Check(t, errors.Is(err, shard.ErrNotFound), "a sample beyond the end: %v", err)
 }

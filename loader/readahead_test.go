@@ -146,12 +146,10 @@ func TestPrefetchServesThePlan(t *testing.T) {
 		}
 		testenv.Until(t, func() bool { return reading.Load() == 0 })
 		fetched, _ := set.state()
-		if name == "at hand" && (fetched > 0 || set.asked > 2*(256+600/16)) {
-			t.Errorf("%d samples in memory are read, %d looked at", fetched, set.asked)
-		}
-		if fetched != taken || name == "all" && fetched == 0 {
-			t.Errorf("%s: %d samples were read ahead, and %d of them used", name, fetched, taken)
-		}
+		testenv.Check(t, name != "at hand" || fetched <= 0 && set.asked <= 2*(256+600/16),
+			"%d samples in memory are read, %d looked at", fetched, set.asked)
+		testenv.Check(t, fetched == taken && (name != "all" || fetched != 0),
+			"%s: %d samples were read ahead, and %d of them used", name, fetched, taken)
 		pool.Close()
 	}
 }
@@ -163,9 +161,8 @@ func TestPrefetchOfABadSample(t *testing.T) {
 	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 2)
 	served, err := serve(t, newTestPool(t, 2), cfg)
 	bad, ok := err.(*SampleError)
-	if !ok || bad.Index != 33 || !errors.Is(err, io.ErrUnexpectedEOF) || len(served.batches) != 3 {
-		t.Errorf("%d batches, then %v; want 3 and an error of sample 33", len(served.batches), err)
-	}
+	testenv.Check(t, ok && bad.Index == 33 && errors.Is(err, io.ErrUnexpectedEOF) && len(served.batches) == 3,
+		"%d batches, then %v; want 3 and an error of sample 33", len(served.batches), err)
 }
 
 // TestWrongBytesAreReadAgain serves a set whose reads fail once, and one whose bad samples are replaced: with what a set in memory gives.
@@ -215,12 +212,11 @@ func TestStreamThatHangs(t *testing.T) {
 		w := cfg.Slots.Waits()
 		testenv.Check(t, !w.ClientNow && w.ReadsNow, "a stream whose reads hang waits %+v", w)
 		_, err := stream.Next(t.Context())
-		if bad, is := errors.AsType[*SampleError](err); !is || bad.Index > 3 || !storage.IsDown(err) || time.Since(began) != dead.limit {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		if err := <-failed; err != nil || slices.Contains(made, true) {
-			t.Errorf("a piece: %v, %v", made, err)
-		}
+		bad, is := errors.AsType[*SampleError](err)
+		testenv.Check(t, is && bad.Index <= 3 && storage.IsDown(err) && time.Since(began) == dead.limit,
+			"%v after %v", err, time.Since(began))
+		err = <-failed
+		testenv.Check(t, err == nil && !slices.Contains(made, true), "a piece: %v, %v", made, err)
 		stream.Close()
 		close(dead.block)
 		cfg = testStream(t, dead, plan.Config{Samples: 60, BatchSize: 10}, 3)

@@ -67,9 +67,8 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		s.mu.Lock()
 		s.leaveLocked(last)
 		s.mu.Unlock()
-		if first.account != 2*turnTime || second.account != 20*turnTime/8 || c.wait.Load() != 0 {
-			t.Errorf("accounts of %v and %v; a worker waited for %d ns", first.account, second.account, c.wait.Load())
-		}
+		testenv.Check(t, first.account == 2*turnTime && second.account == 20*turnTime/8 && c.wait.Load() == 0,
+			"accounts of %v and %v; a worker waited for %d ns", first.account, second.account, c.wait.Load())
 	})
 }
 
@@ -86,9 +85,9 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 		}
 		second := s.next(localWorker{}, turn{}, &c)
 		testenv.Require(t, second.work == a2 && a1.released == 0, "a batch is dropped while a worker is in it")
-		if got := s.next(localWorker{}, first, &c); got.work != a2 || a1.released != 1 {
-			t.Errorf("after the first batch: dropped %d times, and not followed by the second", a1.released)
-		}
+		got := s.next(localWorker{}, first, &c)
+		testenv.Check(t, got.work == a2 && a1.released == 1,
+			"after the first batch: dropped %d times, and not followed by the second", a1.released)
 	})
 }
 
@@ -123,9 +122,9 @@ func TestSchedulerDealsByTime(t *testing.T) {
 			}
 		}
 		for i, n := range used {
-			if mean := used[0]; math.Abs(float64(n-mean)) > 0.02*float64(mean) {
-				t.Errorf("batches of %d samples of %v got %v, of %d samples of %v %v", sizes[i], costs[i], n, sizes[0], costs[0], mean)
-			}
+			mean := used[0]
+			testenv.Check(t, math.Abs(float64(n-mean)) <= 0.02*float64(mean),
+				"batches of %d samples of %v got %v, of %d samples of %v %v", sizes[i], costs[i], n, sizes[0], costs[0], mean)
 		}
 	})
 }
@@ -255,9 +254,8 @@ func TestSchedulerShutDown(t *testing.T) {
 	l := testenv.Must(s.open(func() { cancelled = true }, nil, false))(t)
 	pendingOf(s, l, 1)
 	s.shutDown()
-	if s.next(localWorker{}, turn{}, new(counters)).work != nil || !cancelled {
-		t.Error("workers go on, or the stream is not cancelled")
-	}
+	testenv.Check(t, s.next(localWorker{}, turn{}, new(counters)).work == nil && cancelled,
+		"workers go on, or the stream is not cancelled")
 	_, err := s.open(func() {}, nil, false)
 	testenv.Check(t, errors.Is(err, ErrClosed), "a stream after the end: %v", err)
 	s.close(l)

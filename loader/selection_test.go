@@ -96,9 +96,8 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	for n, b := range got.batches {
 		planned = sc.Plan.Batch(n, planned)
 		for _, bad := range b.Bad {
-			if planned[bad.Position] != bad.Index || got.indices[at+bad.Position] != int64(bad.By) || bad.Err == nil {
-				t.Errorf("batch %d: %+v, and the slot says %d", n, bad, got.indices[at+bad.Position])
-			}
+			testenv.Check(t, planned[bad.Position] == bad.Index && got.indices[at+bad.Position] == int64(bad.By) && bad.Err != nil,
+				"batch %d: %+v, and the slot says %d", n, bad, got.indices[at+bad.Position])
 			by[bad.Index] = bad.By
 		}
 		at += b.Count
@@ -111,9 +110,8 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 		if _, err := engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))); err != nil {
 			t.Fatal(err)
 		}
-		if string(pix) != string(got.images[i*size:(i+1)*size]) || got.labels[i] != int64(record.Label) {
-			t.Fatalf("position %d holds something else than sample %d", i, index)
-		}
+		testenv.Require(t, string(pix) == string(got.images[i*size:(i+1)*size]) && got.labels[i] == int64(record.Label),
+			"position %d holds something else than sample %d", i, index)
 	}
 	return by
 }
@@ -130,8 +128,7 @@ func TestAClassWithoutAWholeSample(t *testing.T) {
 	before := set.reads.Load()
 	got, err := serve(t, newTestPool(t, 1), cfg)
 	bad, ok := errors.AsType[*SampleError](err)
-	if !ok || bad.Index != 3 || !errors.Is(err, io.ErrUnexpectedEOF) || len(got.batches) != 0 {
-		t.Errorf("%v, after %d batches", err, len(got.batches))
-	}
+	testenv.Check(t, ok && bad.Index == 3 && errors.Is(err, io.ErrUnexpectedEOF) && len(got.batches) == 0,
+		"%v, after %d batches", err, len(got.batches))
 	testenv.Equal(t, set.reads.Load()-before, 4+substitutesMax, "reads of a batch whose substitutes are bad too")
 }

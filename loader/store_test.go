@@ -139,16 +139,13 @@ func TestCacheHits(t *testing.T) {
 				rate, kept := float64(hit)/float64(hit+miss), float64(used)/float64(local.Bytes())
 				t.Logf("epoch %d: %.3f from the cache, %.3f of the set kept", epoch, rate, kept)
 				// A record of 41 KB takes parts of two blocks of the disk in addition, and the indexes are kept too.
-				if rate < 0.9*kept-2./samples || rate > share+0.02 {
-					t.Errorf("epoch %d: %.3f of the bytes came from a cache that had %.3f of the set", epoch, rate, kept)
-				}
+				testenv.Check(t, rate >= 0.9*kept-2./samples && rate <= share+0.02,
+					"epoch %d: %.3f of the bytes came from a cache that had %.3f of the set", epoch, rate, kept)
 			}
-			if kept := float64(cache.Used()) / float64(local.Bytes()); kept < 0.9*share-2./samples {
-				t.Errorf("a cache of %.1f of the set keeps %.3f", share, kept)
-			}
-			if cache.Used() > cache.Max*101/100 { // the file system's own blocks count too
-				t.Errorf("%d bytes are kept, of at most %d", cache.Used(), cache.Max)
-			}
+			kept := float64(cache.Used()) / float64(local.Bytes())
+			testenv.Check(t, kept >= 0.9*share-2./samples, "a cache of %.1f of the set keeps %.3f", share, kept)
+			testenv.Check(t, cache.Used() <= cache.Max*101/100, // the file system's own blocks count too
+				"%d bytes are kept, of at most %d", cache.Used(), cache.Max)
 		})
 	}
 }

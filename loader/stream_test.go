@@ -92,9 +92,8 @@ func TestBadSampleFails(t *testing.T) {
 	e, err := drain(t, s, cfg)
 	for range 2 { // it stays so
 		var bad *SampleError
-		if !errors.As(err, &bad) || bad.Index != 33 || bad.Key != "k" || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("error %v, want that of sample 33", err)
-		}
+		testenv.Require(t, errors.As(err, &bad) && bad.Index == 33 && bad.Key == "k" && errors.Is(err, io.ErrUnexpectedEOF),
+			"error %v, want that of sample 33", err)
 		_, err = s.Next(t.Context())
 	}
 	testenv.Check(t, len(e.batches) == 3, "%d batches before the bad sample, want 3", len(e.batches))
@@ -114,12 +113,10 @@ func TestBadSampleIsBlank(t *testing.T) {
 	for i, index := range got.indices {
 		isBad := index == 33 || index == 7 || index == 50
 		isBlank := bytes.Equal(got.images[i*size:(i+1)*size], make([]byte, size))
-		if isBad != isBlank || isBad != (got.labels[i] == BlankLabel) {
-			t.Errorf("sample %d: label %d, black %v", index, got.labels[i], isBlank)
-		}
-		if isBad && !slices.Equal(got.params[i*5:i*5+5], make([]int32, 5)) {
-			t.Errorf("sample %d: parameters %v", index, got.params[i*5:i*5+5])
-		}
+		testenv.Check(t, isBad == isBlank && isBad == (got.labels[i] == BlankLabel),
+			"sample %d: label %d, black %v", index, got.labels[i], isBlank)
+		testenv.Check(t, !isBad || slices.Equal(got.params[i*5:i*5+5], make([]int32, 5)),
+			"sample %d: parameters %v", index, got.params[i*5:i*5+5])
 	}
 	for _, b := range got.batches {
 		blank += len(b.Bad)
@@ -143,9 +140,8 @@ func TestPanicNamesItself(t *testing.T) {
 	set.panics = 4
 	_, err := serve(t, newTestPool(t, 2), testStream(t, set, plan.Config{Samples: 10, BatchSize: 5}, 2))
 	var bad *SampleError
-	if !errors.As(err, &bad) || bad.Index != 4 || !strings.Contains(err.Error(), "this sample panics") {
-		t.Errorf("error %v, want sample 4's panic", err)
-	}
+	testenv.Check(t, errors.As(err, &bad) && bad.Index == 4 && strings.Contains(err.Error(), "this sample panics"),
+		"error %v, want sample 4's panic", err)
 }
 
 // TestCancel closes streams at every stage; all slots must come back and none may be written afterwards.
@@ -197,13 +193,11 @@ func TestNextKeepsItsBatch(t *testing.T) {
 		set.gate <- struct{}{}
 	}
 	for want := range 2 {
-		if b, err := s.Next(t.Context()); err != nil || b.Number != want {
-			t.Fatalf("Next: batch %d, %v; want batch %d", b.Number, err, want)
-		}
+		b, err := s.Next(t.Context())
+		testenv.Require(t, err == nil && b.Number == want, "Next: batch %d, %v; want batch %d", b.Number, err, want)
 	}
-	if _, err := s.Next(t.Context()); !errors.Is(err, io.EOF) {
-		t.Fatalf("after the last batch: %v, want io.EOF", err)
-	}
+	_, err := s.Next(t.Context())
+	testenv.Require(t, errors.Is(err, io.EOF), "after the last batch: %v, want io.EOF", err)
 }
 
 func TestPoolClose(t *testing.T) {
@@ -214,14 +208,12 @@ func TestPoolClose(t *testing.T) {
 		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
 		s := testenv.Must(pool.NewStream(cfg))(t)
 		pool.Close()
-		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
-			t.Errorf("Next: %v, want ErrClosed", err)
-		}
+		_, err := s.Next(t.Context())
+		testenv.Check(t, errors.Is(err, ErrClosed), "Next: %v, want ErrClosed", err)
 		s.Close()
 		testenv.Check(t, cfg.Slots.Free() == 3, "%d of 3 slots came back", cfg.Slots.Free())
-		if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
-			t.Errorf("NewStream on a closed pool: %v", err)
-		}
+		_, err = pool.NewStream(cfg)
+		testenv.Check(t, errors.Is(err, ErrClosed), "NewStream on a closed pool: %v", err)
 	})
 }
 
@@ -297,9 +289,8 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		go drain(t, other, fastConfig)
 		time.Sleep(200 * time.Millisecond)
 		slow, quick := slowConfig.Slots.Waits(), fastConfig.Slots.Waits()
-		if slow.ClientNow || !slow.ReadsNow || slow.Reads < time.Second || quick.ClientNow || quick.ReadsNow {
-			t.Errorf("the streams wait %+v and %+v, want only the first one to wait for reads", slow, quick)
-		}
+		testenv.Check(t, !slow.ClientNow && slow.ReadsNow && slow.Reads >= time.Second && !quick.ClientNow && !quick.ReadsNow,
+			"the streams wait %+v and %+v, want only the first one to wait for reads", slow, quick)
 		testenv.Must(s.Next(t.Context()))(t)
 		synctest.Wait() // the second worker may wake after the first has made both samples
 		c := pool.Counters()
@@ -327,7 +318,6 @@ func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
 		}
 		cfg.Slots.Put(b.Slot)
 	}
-	if late > cfg.Plan.Batches()/10 {
-		t.Errorf("%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())
-	}
+	testenv.Check(t, late <= cfg.Plan.Batches()/10,
+		"%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())
 }

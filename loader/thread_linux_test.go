@@ -27,14 +27,12 @@ func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 		defer runtime.UnlockOSThread()
 		turn := p.scheduler.next(localWorker{}, turn{}, new(counters))
 		turn.work.work(p.newWorker(new(counters)), &turn)
-		if turn.cost <= 2*set.delay || turn.cost > 3*set.delay || time.Since(turn.began) != 2*(set.delay+time.Hour) {
-			t.Errorf("a turn of %v costs %v", time.Since(turn.began), turn.cost)
-		}
+		testenv.Check(t, turn.cost > 2*set.delay && turn.cost <= 3*set.delay && time.Since(turn.began) == 2*(set.delay+time.Hour),
+			"a turn of %v costs %v", time.Since(turn.began), turn.cost)
 		p.scheduler.mu.Lock()
 		p.scheduler.leaveLocked(turn)
 		p.scheduler.mu.Unlock()
-		if stream.queue.account != turn.cost {
-			t.Errorf("the turn costs %v, and its stream has paid %v", turn.cost, stream.queue.account)
-		}
+		testenv.Check(t, stream.queue.account == turn.cost,
+			"the turn costs %v, and its stream has paid %v", turn.cost, stream.queue.account)
 	})
 }

@@ -29,9 +29,9 @@ func TestBuckets(t *testing.T) {
 				}
 			}
 			testenv.Check(t, slices.Max(short) <= 1, "short batches by bucket: %v", short)
-			if sorted := slices.Sorted(slices.Values(seen)); len(sorted) != len(of) || !slices.Equal(slices.Compact(sorted), sorted) {
-				t.Errorf("%d samples of %d", len(sorted), len(of))
-			}
+			sorted := slices.Sorted(slices.Values(seen))
+			testenv.Check(t, len(sorted) == len(of) && slices.Equal(slices.Compact(sorted), sorted),
+				"%d samples of %d", len(sorted), len(of))
 			for world := 1; world <= 5; world++ {
 				for done := 0; done <= len(all); done += 1 + len(all)/5 {
 					dealt := make([][]int, len(all)-done)
@@ -62,13 +62,11 @@ func bucketBatches(t *testing.T, cfg Config, of []uint16) (batches [][]int) {
 	samples := 0
 	for b := range p.Batches() {
 		batch := p.Batch(b, nil)
-		if len(batch) == 0 || len(batch) != p.BatchLen(b) || len(p.Repetitions(b, nil)) != 0 {
-			t.Fatalf("batch %d of %d samples, of which there should be %d", b, len(batch), p.BatchLen(b))
-		}
+		testenv.Require(t, len(batch) > 0 && len(batch) == p.BatchLen(b) && len(p.Repetitions(b, nil)) == 0,
+			"batch %d of %d samples, of which there should be %d", b, len(batch), p.BatchLen(b))
 		for _, index := range batch {
-			if int(of[index]) != p.Bucket(b) {
-				t.Fatalf("batch %d of bucket %d has sample %d of bucket %d", b, p.Bucket(b), index, of[index])
-			}
+			testenv.Require(t, int(of[index]) == p.Bucket(b),
+				"batch %d of bucket %d has sample %d of bucket %d", b, p.Bucket(b), index, of[index])
 		}
 		batches = append(batches, batch)
 		samples += len(batch)
@@ -105,16 +103,14 @@ func TestBucketsRefused(t *testing.T) {
 		{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 0}},
 		{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 11, Full: true}},
 	} {
-		if _, err := NewSelection(cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
-		}
+		_, err := NewSelection(cfg)
+		testenv.Check(t, err != nil, "%+v is taken", cfg)
 	}
 	s := mustSelect(t, SelectionConfig{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 4}})
 	for _, cfg := range []Config{{BatchSize: 3}, {BatchSize: 4, Consumed: 3}} {
 		cfg.Samples, cfg.Selection = 10, s
-		if _, err := New(cfg); err == nil {
-			t.Errorf("%+v is taken", cfg)
-		}
+		_, err := New(cfg)
+		testenv.Check(t, err != nil, "%+v is taken", cfg)
 	}
 }
 
@@ -139,9 +135,9 @@ func TestMixture(t *testing.T) {
 			counts[part]++
 		}
 		for i, weight := range []float64{0.6, 0.3, 0, 0.1} {
-			if want := weight * float64(positions); math.Abs(float64(counts[i])-want) >= 1 {
-				t.Errorf("%d samples of set %d in %d, want %.1f", counts[i], i, positions, want)
-			}
+			want := weight * float64(positions)
+			testenv.Check(t, math.Abs(float64(counts[i])-want) < 1,
+				"%d samples of set %d in %d, want %.1f", counts[i], i, positions, want)
 			if passes := counts[i] / max(lengths[i], 1); passes > 0 {
 				for index := starts[i]; index < starts[i+1]; index++ {
 					if !slices.Contains(all, pick{index, passes - 1}) {

@@ -18,9 +18,8 @@ func all(t *testing.T, cfg Config) []int {
 	var out, batch []int
 	for b := range p.Batches() {
 		batch = p.Batch(b, batch)
-		if len(batch) != p.BatchLen(b) {
-			t.Fatalf("%+v: batch %d has %d samples, BatchLen says %d", cfg, b, len(batch), p.BatchLen(b))
-		}
+		testenv.Require(t, len(batch) == p.BatchLen(b),
+			"%+v: batch %d has %d samples, BatchLen says %d", cfg, b, len(batch), p.BatchLen(b))
 		out = append(out, batch...)
 	}
 	testenv.Require(t, len(out) == p.Samples(), "%+v: %d samples, Samples() says %d", cfg, len(out), p.Samples())
@@ -195,9 +194,8 @@ func TestConfigErrors(t *testing.T) {
 		testenv.Check(t, errors.As(err, &ce) && strings.HasPrefix(ce.Reason, field+" is "), "bad %s: %v", field, err)
 	}
 	good.BatchSize = 1e9
-	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "1 to 16777216") {
-		t.Errorf("a batch that is too large: %v", err)
-	}
+	_, err := New(good)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), "1 to 16777216"), "a batch that is too large: %v", err)
 }
 
 func BenchmarkBatch(b *testing.B) {

@@ -154,9 +154,8 @@ func TestWhatIsSelected(t *testing.T) {
 			t.Fatalf("a selection of everything serves %v, the set %v", got, plain)
 		}
 		for i, got := range serve("repeats") { // each sample of the plain sequence three times in a row
-			if want := (pick{plain[i/3], i % 3}); got != want {
-				t.Fatalf("repeats: position %d is %v, want %v", i, got, want)
-			}
+			want := (pick{plain[i/3], i % 3})
+			testenv.Require(t, got == want, "repeats: position %d is %v, want %v", i, got, want)
 		}
 		if got := indicesOf(serve("shorter")); !slices.Equal(got, plain[:(n+1)/2]) {
 			t.Fatalf("shorter: %v", got)
@@ -226,9 +225,8 @@ func TestWeightedDrawsAreInProportion(t *testing.T) {
 				df++
 			}
 		}
-		if chi2 > df+6*math.Sqrt(2*max(df, 1)) {
-			t.Errorf("%s: χ² = %.1f with %v degrees of freedom, %v", name, chi2, df, counts[:min(len(counts), 8)])
-		}
+		testenv.Check(t, chi2 <= df+6*math.Sqrt(2*max(df, 1)),
+			"%s: χ² = %.1f with %v degrees of freedom, %v", name, chi2, df, counts[:min(len(counts), 8)])
 	}
 }
 
@@ -317,9 +315,8 @@ func TestSelectionErrors(t *testing.T) {
 		"a rank's own order is a list":                  {Samples: 2, OfRank: true},
 		"a rank's own order is a list of samples, with": {Samples: 2, OfRank: true, List: []uint32{1}, Repeats: 2},
 	} {
-		if _, err := NewSelection(cfg); err == nil || !strings.HasPrefix(err.Error(), "plan: "+want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := NewSelection(cfg)
+		testenv.Check(t, err != nil && strings.HasPrefix(err.Error(), "plan: "+want), "%v, want %q", err, want)
 	}
 	own := mustSelect(t, SelectionConfig{Samples: 4, List: []uint32{1, 2}, OfRank: true})
 	for want, cfg := range map[string]Config{
@@ -329,9 +326,8 @@ func TestSelectionErrors(t *testing.T) {
 		"consumed is 5, want 0 to the number":       {Samples: 4, World: 2, Consumed: 5, Selection: own},
 	} {
 		cfg.BatchSize = 1
-		if _, err := New(cfg); err == nil || !strings.HasPrefix(err.Error(), "plan: "+want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := New(cfg)
+		testenv.Check(t, err != nil && strings.HasPrefix(err.Error(), "plan: "+want), "%v, want %q", err, want)
 	}
 }
 
@@ -340,9 +336,8 @@ func TestSelectedBatchesDoNotAllocate(t *testing.T) {
 	for name, s := range selections(t, n) {
 		p := testenv.Must(New(Config{Samples: n, BatchSize: 256, Shuffle: true, Selection: s}))(t)
 		dst, again := make([]int, 256), make([]int, 256)
-		if n := testing.AllocsPerRun(10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) }); n != 0 {
-			t.Errorf("%s: a batch allocates %v times", name, n)
-		}
+		n := testing.AllocsPerRun(10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) })
+		testenv.Check(t, n == 0, "%s: a batch allocates %v times", name, n)
 	}
 }
 

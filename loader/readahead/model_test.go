@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -148,18 +149,14 @@ func (m *modelStream) compare(b *modelBatch) {
 			}
 		}
 	}
-	if b.Exhausted() != (left == 0) {
-		m.fail("%d samples are left, exhausted: %v", left, b.Exhausted())
-	}
-	if got := int(b.atHand.Load()); !b.warm && got != atHand {
-		m.fail("%d samples are at hand, want %d: %v, %v", got, atHand, b.samples, m.set.state[b.first:b.first+m.size])
-	}
-	if b.warm && b.AtHand() != (left > 0) && m.agains == 0 {
-		m.fail("a warm batch has %d samples left, at hand: %v", left, b.AtHand())
-	}
-	if pending := len(m.set.pending); pending > m.set.reads {
-		m.fail("%d reads are in flight, %d pay", pending, m.set.reads)
-	}
+	testenv.Require(m.t, b.Exhausted() == (left == 0), "%d samples are left, exhausted: %v", left, b.Exhausted())
+	got := int(b.atHand.Load())
+	testenv.Require(m.t, b.warm || got == atHand,
+		"%d samples are at hand, want %d: %v, %v", got, atHand, b.samples, m.set.state[b.first:b.first+m.size])
+	testenv.Require(m.t, !b.warm || b.AtHand() == (left > 0) || m.agains != 0,
+		"a warm batch has %d samples left, at hand: %v", left, b.AtHand())
+	pending := len(m.set.pending)
+	testenv.Require(m.t, pending <= m.set.reads, "%d reads are in flight, %d pay", pending, m.set.reads)
 }
 
 // take lets a worker take samples: right ones, each once, whose bytes are there.
@@ -167,20 +164,17 @@ func (m *modelStream) take(b *modelBatch) {
 	m.t.Helper()
 	atHand, began := b.AtHand(), time.Now()
 	taken := b.Take(1+m.rng.IntN(4), nil)
-	if atHand != (len(taken) > 0) || time.Since(began) > 0 {
-		m.fail("at hand: %v, and a worker gets %d samples after %v", atHand, len(taken), time.Since(began))
-	}
+	testenv.Require(m.t, atHand == (len(taken) > 0) && time.Since(began) <= 0,
+		"at hand: %v, and a worker gets %d samples after %v", atHand, len(taken), time.Since(began))
 	for _, s := range taken {
-		if b.samples[s.Position] != "" || s.Index != b.first+s.Position {
-			m.fail("sample %d of a batch from %d on is %d, and was %s", s.Position, b.first, s.Index, b.samples[s.Position])
-		}
+		testenv.Require(m.t, b.samples[s.Position] == "" && s.Index == b.first+s.Position,
+			"sample %d of a batch from %d on is %d, and was %s", s.Position, b.first, s.Index, b.samples[s.Position])
 		b.samples[s.Position] = "taken"
 		m.set.mu.Lock()
 		state := m.set.state[s.Index]
 		m.set.mu.Unlock()
-		if s.Lease == nil && state != "ready" && !b.warm || s.Lease != nil && state != "landed" {
-			m.fail("sample %d is %q", s.Index, state)
-		}
+		testenv.Require(m.t, (s.Lease != nil || state == "ready" || b.warm) && (s.Lease == nil || state == "landed"),
+			"sample %d is %q", s.Index, state)
 		if s.Lease != nil {
 			record, _ := s.Lease.Record()
 			if n := m.set.bytes[s.Index]; len(record.Image) != n || n > 1 && record.Image[0] != byte(s.Index) || record.Image[n-1] != byte(s.Index>>8) {
@@ -222,13 +216,9 @@ func (m *modelStream) remote(b *modelBatch) {
 	m.t.Helper()
 	can := b.ForRemotes()
 	first, end := b.TakeLast(1 + m.rng.IntN(m.size))
-	if can != (first < end) {
-		m.fail("a remote can take something: %v, and takes %d to %d", can, first, end)
-	}
+	testenv.Require(m.t, can == (first < end), "a remote can take something: %v, and takes %d to %d", can, first, end)
 	for i := first; i < end; i++ {
-		if b.samples[i] != "" {
-			m.fail("a remote takes sample %d, which was %s", i, b.samples[i])
-		}
+		testenv.Require(m.t, b.samples[i] == "", "a remote takes sample %d, which was %s", i, b.samples[i])
 		if b.samples[i] = "made"; m.rng.IntN(4) == 0 {
 			m.again(b, &Sample{Position: i})
 		}
@@ -282,9 +272,8 @@ func (m *modelStream) settle() {
 func (m *modelStream) end() {
 	m.t.Helper()
 	for stuck := 0; m.next < m.cfg.Batches || len(m.batches) > 0; stuck++ {
-		if stuck > 20*m.cfg.Batches*m.size {
-			m.fail("the stream does not end: %d of %d batches are published", m.next, m.cfg.Batches)
-		}
+		testenv.Require(m.t, stuck <= 20*m.cfg.Batches*m.size,
+			"the stream does not end: %d of %d batches are published", m.next, m.cfg.Batches)
 		if len(m.batches) < 4 {
 			m.publish()
 		}
@@ -347,9 +336,8 @@ func TestInterleavings(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if len(p.queues) > 0 || len(p.taken) > 0 || p.free != p.max || len(p.sets) > 0 {
-				t.Errorf("%d queues and %d sets in the end, %d of %d bytes free", len(p.queues), len(p.sets), p.free, p.max)
-			}
+			testenv.Check(t, len(p.queues) == 0 && len(p.taken) == 0 && p.free == p.max && len(p.sets) == 0,
+				"%d queues and %d sets in the end, %d of %d bytes free", len(p.queues), len(p.sets), p.free, p.max)
 		})
 	}
 }

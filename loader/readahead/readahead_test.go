@@ -117,9 +117,8 @@ func use(t *testing.T, q *Queue, set *slowSet, n, first, end int) (ahead int) {
 		testenv.Check(t, s.Index == n-1-10*(number/10)-s.Position, "sample %d of batch %d is %d", s.Position, number/10, s.Index)
 		if l != nil {
 			record, err := l.Record()
-			if set.failed[s.Index] != (err != nil) || err == nil && record.Image[0] != byte(s.Index) {
-				t.Errorf("sample %d: %v, %v", s.Index, record, err)
-			}
+			testenv.Check(t, set.failed[s.Index] == (err != nil) && (err != nil || record.Image[0] == byte(s.Index)),
+				"sample %d: %v, %v", s.Index, record, err)
 			ahead++
 		}
 		set.batch.Take(0, taken)
@@ -141,9 +140,8 @@ func inPool(t *testing.T, mib int64, test func(t *testing.T, p *Pool, ctx contex
 		cancel()
 		settle()
 		testenv.Check(t, len(p.queues) == 0 && len(p.taken) == 0, "%d queues have memory in the end: %v", len(p.queues), p.taken)
-		if len(p.sets) > 0 || p.free != p.max {
-			t.Errorf("%d sets are known in the end, %d of %d bytes free", len(p.sets), p.free, p.max)
-		}
+		testenv.Check(t, len(p.sets) == 0 && p.free == p.max,
+			"%d sets are known in the end, %d of %d bytes free", len(p.sets), p.free, p.max)
 		testenv.Check(t, len(told) == 0 || told[len(told)-1] == 0, "%v processors", told)
 	})
 }
@@ -156,14 +154,14 @@ func TestOrder(t *testing.T) {
 			set.failed = map[int]bool{7: true}
 			q := p.Open(ctx, reversed(set, 600))
 			q.Await(false)
-			if ahead := use(t, q, set, 600, 0, 600); ahead != 600 || set.most != reads || set.waited == 0 {
-				t.Errorf("%d reads: %d samples were read ahead, %d at a time, %d waited for", reads, ahead, set.most, set.waited)
-			}
+			ahead := use(t, q, set, 600, 0, 600)
+			testenv.Check(t, ahead == 600 && set.most == reads && set.waited != 0,
+				"%d reads: %d samples were read ahead, %d at a time, %d waited for", reads, ahead, set.most, set.waited)
 			// Goroutines that begin at the same moment do so in any order.
 			for k := range set.fetched {
-				if due := 599 - k; set.fetched[k] < due-reads || set.fetched[k] > due+reads || reads == 1 && set.fetched[k] != due {
-					t.Fatalf("sample %d is read where %d is due", set.fetched[k], due)
-				}
+				due := 599 - k
+				testenv.Require(t, set.fetched[k] >= due-reads && set.fetched[k] <= due+reads && (reads != 1 || set.fetched[k] == due),
+					"sample %d is read where %d is due", set.fetched[k], due)
 			}
 		})
 	}
@@ -200,9 +198,8 @@ func TestBounds(t *testing.T) {
 		settle()
 		ahead1, _, _ := one.state()
 		ahead2, _, _ := two.state()
-		if ahead1 < 31 || ahead1 > 32 || ahead2 < 6 {
-			t.Errorf("%d and %d samples of a MiB are read ahead, into 40", ahead1, ahead2)
-		}
+		testenv.Check(t, ahead1 >= 31 && ahead1 <= 32 && ahead2 >= 6,
+			"%d and %d samples of a MiB are read ahead, into 40", ahead1, ahead2)
 		use(t, q1, one, 1000, 0, 30)
 		settle()
 		held1, _ := holds(q1)
@@ -479,9 +476,8 @@ func TestArena(t *testing.T) {
 	testenv.Check(t, len(p.taken) == 0 && q.held == 0, "%v is taken, %d held", p.taken, q.held)
 	for _, bytes := range []int{1 << 20, 1<<20 + 1} { // a queue that holds nothing goes on
 		got := p.takeLocked(q, shard.Need{Bytes: bytes})
-		if got == nil || len(got.buf) < bytes || (bytes > 1<<20) == (got.to > got.from) {
-			t.Errorf("for %d bytes there are %d", bytes, len(got.buf))
-		}
+		testenv.Check(t, got != nil && len(got.buf) >= bytes && (bytes > 1<<20) != (got.to > got.from),
+			"for %d bytes there are %d", bytes, len(got.buf))
 		p.giveLocked(got)
 	}
 }
