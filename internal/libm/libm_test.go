@@ -18,9 +18,8 @@ func TestTrigonometry(t *testing.T) {
 		}
 		sin, cos := SinCos(x)
 		wantSin, wantCos := math.Sincos(x)
-		if math.Abs(sin-wantSin) > 3e-16 || math.Abs(cos-wantCos) > 3e-16 {
-			t.Fatalf("sine and cosine of %v: %v, %v, want %v, %v", x, sin, cos, wantSin, wantCos)
-		}
+		testenv.Require(t, math.Abs(sin-wantSin) <= 3e-16 && math.Abs(cos-wantCos) <= 3e-16,
+			"sine and cosine of %v: %v, %v, want %v, %v", x, sin, cos, wantSin, wantCos)
 		got, want := Tan(x), math.Tan(x)
 		testenv.Require(t, math.Abs(got-want) <= 1e-15*(1+want*want), "tangent of %v: %v, want %v", x, got, want)
 	}
@@ -43,22 +42,20 @@ func TestTrigonometryIsC(t *testing.T) {
 		{1000000.0, -0.9848077530125356, 0.17364817766507232, -5.671281819680279},
 	} {
 		sin, cos := SinCos(Radians(c.degrees))
-		if tan := Tan(Radians(c.degrees)); sin != c.sin || cos != c.cos || tan != c.tan {
-			t.Errorf("%v°: sine %v, cosine %v, tangent %v, want %v, %v, %v", c.degrees, sin, cos, tan, c.sin, c.cos, c.tan)
-		}
+		tan := Tan(Radians(c.degrees))
+		testenv.Check(t, sin == c.sin && cos == c.cos && tan == c.tan,
+			"%v°: sine %v, cosine %v, tangent %v, want %v, %v, %v", c.degrees, sin, cos, tan, c.sin, c.cos, c.tan)
 	}
 }
 
 func TestExpLog(t *testing.T) {
 	for x := -20.0; x < 20; x += 0.0137 {
-		if got, want := Exp(x), math.Exp(x); math.Abs(got-want) > 4e-16*want {
-			t.Errorf("exp(%v) = %v, want %v", x, got, want)
-		}
+		got, want := Exp(x), math.Exp(x)
+		testenv.Check(t, math.Abs(got-want) <= 4e-16*want, "exp(%v) = %v, want %v", x, got, want)
 	}
 	for x := 1e-6; x < 1e6; x *= 1.0137 {
-		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 4e-16*max(1, math.Abs(want)) {
-			t.Errorf("log(%v) = %v, want %v", x, got, want)
-		}
+		got, want := Log(x), math.Log(x)
+		testenv.Check(t, math.Abs(got-want) <= 4e-16*max(1, math.Abs(want)), "log(%v) = %v, want %v", x, got, want)
 	}
 	testenv.Check(t, Log(1) == 0 && Exp(0) == 1, "log(1) = %v, Exp(0) = %v", Log(1), Exp(0))
 }

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestForCache gives it the files of machines and containers.
@@ -33,11 +35,10 @@ func TestForCache(t *testing.T) {
 		}, 0, 900},
 	} {
 		s := system(func(path string) ([]byte, error) { return []byte(c.files[path]), nil })
-		if all, forCache := s.memory(); all != c.all || forCache != c.want {
-			t.Errorf("%s: %d of the machine, %d for the cache; want %d, %d", name, all, forCache, c.all, c.want)
-		}
+		all, forCache := s.memory()
+		testenv.Check(t, all == c.all && forCache == c.want,
+			"%s: %d of the machine, %d for the cache; want %d, %d", name, all, forCache, c.all, c.want)
 	}
-	if free, all := ForCache(), OfMachine(); free <= 0 || all < free {
-		t.Errorf("this machine has %d bytes, and for the cache %d", all, free)
-	}
+	free, all := ForCache(), OfMachine()
+	testenv.Check(t, free > 0 && all >= free, "this machine has %d bytes, and for the cache %d", all, free)
 }

@@ -35,9 +35,8 @@ func TestSlowFS(t *testing.T) {
 	readMany(t, path, content, 30*time.Millisecond)
 	entries, err := os.ReadDir(filepath.Join(mountpoint, "a"))
 	testenv.Check(t, err == nil && len(entries) == 1 && entries[0].Name() == "file", "%v, %v", entries, err)
-	if _, err := os.Stat(filepath.Join(mountpoint, "b")); !os.IsNotExist(err) {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(mountpoint, "b"))
+	testenv.Check(t, os.IsNotExist(err), "%v", err)
 	testenv.OK(t, unix.Unmount(mountpoint, unix.MNT_FORCE)) // a container that begins meanwhile may have a copy of the mount
 	server.Wait()
 }
@@ -60,17 +59,14 @@ func readMany(t *testing.T, path string, content []byte, delay time.Duration) {
 			defer unix.Munmap(p)
 			began := time.Now()
 			n, err := f.ReadAt(p, int64(offset))
-			if took := time.Since(began); took < delay {
-				t.Errorf("the read at %d took %v", offset, took)
-			}
+			took := time.Since(began)
+			testenv.Check(t, took >= delay, "the read at %d took %v", offset, took)
 			want := content[offset:min(offset+len(p), len(content))]
-			if !bytes.Equal(p[:n], want) || err != nil && err != io.EOF {
-				t.Errorf("%d bytes at %d of %d, %v", n, offset, len(want), err)
-			}
+			testenv.Check(t, bytes.Equal(p[:n], want) && (err == nil || err == io.EOF),
+				"%d bytes at %d of %d, %v", n, offset, len(want), err)
 		})
 	}
 	all.Wait()
-	if took := time.Since(began); took > 40*delay {
-		t.Errorf("48 reads at once took %v", took)
-	}
+	took := time.Since(began)
+	testenv.Check(t, took <= 40*delay, "48 reads at once took %v", took)
 }

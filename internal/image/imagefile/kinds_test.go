@@ -21,9 +21,8 @@ func TestKindsMatchPillow(t *testing.T) {
 		d := NewDecoder(level)
 		forEachKind(t, func(name string, data, want []byte) {
 			pix, w, h, err := decodeFull(d, data)
-			if err != nil || w != int(want[0]) || h != int(want[1]) {
-				t.Fatalf("%s: %d×%d, want %d×%d (%v)", name, w, h, want[0], want[1], err)
-			}
+			testenv.Require(t, err == nil && w == int(want[0]) && h == int(want[1]),
+				"%s: %d×%d, want %d×%d (%v)", name, w, h, want[0], want[1], err)
 			testenv.Same(t, pix, want[2:], "%v %s", level, name)
 		})
 	}
@@ -60,16 +59,14 @@ func TestDamagedImages(t *testing.T) {
 	both := func(name string, data []byte) error {
 		_, w, h, err := decodeFull(d, data)
 		info, _, checkErr := d.Check(nil, data)
-		if (err == nil) != (checkErr == nil) || err == nil && (info.Width != w || info.Height != h) {
-			t.Errorf("%s: decoding says %d×%d, %v, and the check %+v, %v", name, w, h, err, info, checkErr)
-		}
+		testenv.Check(t, (err == nil) == (checkErr == nil) && (err != nil || info.Width == w && info.Height == h),
+			"%s: decoding says %d×%d, %v, and the check %+v, %v", name, w, h, err, info, checkErr)
 		return err
 	}
 	forEachKind(t, func(name string, data, _ []byte) {
 		for n := 0; n < len(data)-1; n += 1 + len(data)/50 {
-			if err := both(name, data[:n]); err == nil && n < len(data)/2 {
-				t.Errorf("%s cut to %d of %d bytes decodes", name, n, len(data))
-			}
+			err := both(name, data[:n])
+			testenv.Check(t, err != nil || n >= len(data)/2, "%s cut to %d of %d bytes decodes", name, n, len(data))
 			bad := bytes.Clone(data)
 			bad[n] ^= 0x55
 			both(name, bad)
@@ -137,14 +134,12 @@ func TestUnsupported(t *testing.T) {
 		{"JPEG 2000's codestream", []byte("\xff\x4f\xff\x51\x00\x2f\x00\x00"), "images of the format JPEG 2000 are not read", true},
 	} {
 		_, _, _, err := decodeFull(NewDecoder(kernel.Generic), c.data)
-		if err == nil || !strings.Contains(err.Error(), c.want) || IsUnsupported(fmt.Errorf("x: %w", err)) != c.is {
-			t.Errorf("%s: %v, unsupported is %v; want %q, %v", c.name, err, IsUnsupported(err), c.want, c.is)
-		}
+		testenv.Check(t, err != nil && strings.Contains(err.Error(), c.want) && IsUnsupported(fmt.Errorf("x: %w", err)) == c.is,
+			"%s: %v, unsupported is %v; want %q, %v", c.name, err, IsUnsupported(err), c.want, c.is)
 	}
 	for _, f := range []Format{7, 8, 9, Encoded, 99} {
-		if _, _, err := NewDecoder(kernel.Generic).Open(f, []byte("data"), nil); !IsUnsupported(err) || !strings.Contains(err.Error(), f.String()) {
-			t.Errorf("%v: %v", f, err)
-		}
+		_, _, err := NewDecoder(kernel.Generic).Open(f, []byte("data"), nil)
+		testenv.Check(t, IsUnsupported(err) && strings.Contains(err.Error(), f.String()), "%v: %v", f, err)
 	}
 }
 

@@ -52,9 +52,9 @@ func TestSizeIsTheDecodersSize(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if w, h, err := Size(data); err != nil || w != info.Width || h != info.Height {
-			t.Errorf("%s: %d×%d, %v; decoded %d×%d", file, w, h, err, info.Width, info.Height)
-		}
+		w, h, err := Size(data)
+		testenv.Check(t, err == nil && w == info.Width && h == info.Height,
+			"%s: %d×%d, %v; decoded %d×%d", file, w, h, err, info.Width, info.Height)
 		seen++
 	}
 	testenv.Check(t, seen != 0, "no images in testdata")

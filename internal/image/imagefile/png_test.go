@@ -74,9 +74,8 @@ func TestDamagedPNG(t *testing.T) {
 			"IHDR with more":               file(appendChunk(nil, "IHDR", append(bytes.Clone(data[16:29]), 1)), idat),
 		} {
 			pix, w, h, err := decodeFull(d, damaged)
-			if err != nil || w != int(want[0]) || h != int(want[1]) || !bytes.Equal(pix, want[2:]) {
-				t.Errorf("%s, %s: error %v, or other pixels than Pillow's", name, what, err)
-			}
+			testenv.Check(t, err == nil && w == int(want[0]) && h == int(want[1]) && bytes.Equal(pix, want[2:]),
+				"%s, %s: error %v, or other pixels than Pillow's", name, what, err)
 		}
 		for what, damaged := range map[string][]byte{
 			"wrong checksum of IHDR":          bytes.Join([][]byte{data[:29], {1, 2, 3, 4}, data[33:]}, nil),
@@ -86,9 +85,8 @@ func TestDamagedPNG(t *testing.T) {
 			"wrong checksum of tRNS":          bytes.Join([][]byte{data[:33], wrong(appendChunk(nil, "tRNS", make([]byte, 257))), data[33:]}, nil),
 			"cut in the pixels":               file(idat[:len(idat)-12]),
 		} {
-			if _, _, _, err := decodeFull(d, damaged); err == nil {
-				t.Errorf("%s, %s: no error", name, what)
-			}
+			_, _, _, err := decodeFull(d, damaged)
+			testenv.Check(t, err != nil, "%s, %s: no error", name, what)
 		}
 	})
 	testenv.Check(t, files >= 15, "%d PNG files", files)

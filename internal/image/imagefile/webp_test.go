@@ -38,9 +38,8 @@ func TestWebPMatchesPillow(t *testing.T) {
 		testenv.Must(io.ReadFull(r, record))(t)
 		name, data, want := record[:head[0]], record[head[0]:head[0]+head[1]], record[head[0]+head[1]:]
 		pix, gotWidth, gotHeight, err := decodeFull(d, data)
-		if err != nil || gotWidth != w || gotHeight != h || !bytes.Equal(pix, want) {
-			t.Errorf("%s: %d×%d, want %d×%d; error %v, or other pixels than Pillow's", name, gotWidth, gotHeight, w, h, err)
-		}
+		testenv.Check(t, err == nil && gotWidth == w && gotHeight == h && bytes.Equal(pix, want),
+			"%s: %d×%d, want %d×%d; error %v, or other pixels than Pillow's", name, gotWidth, gotHeight, w, h, err)
 	}
 	testenv.OK(t, cmd.Wait())
 	if t.Logf("%d files", files); files < 2000 {
@@ -155,8 +154,7 @@ func FuzzWhole(f *testing.F) {
 			d.whole.Pix = bytes.Repeat([]byte{0xa5}, cap(d.whole.Pix))
 		}
 		second, _, _, again := decodeFull(d, data)
-		if (err == nil) != (again == nil) || !bytes.Equal(first, second) {
-			t.Fatalf("decoded again: %v, at first %v, or other pixels", again, err)
-		}
+		testenv.Require(t, (err == nil) == (again == nil) && bytes.Equal(first, second),
+			"decoded again: %v, at first %v, or other pixels", again, err)
 	})
 }

@@ -95,9 +95,8 @@ func checkSplit(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, 
 		whole := image.Rect(0, 0, config.Width, config.Height)
 		for _, region := range []image.Rectangle{whole, randomRegion(rnd, config.Width, config.Height)} {
 			want, err := decodeRegion(d, data, nil, region)
-			if err != nil || d.Damage() != nil {
-				t.Fatalf("%s: coefficients were read, but decoding says %v, damage %v", name, err, d.Damage())
-			}
+			testenv.Require(t, err == nil && d.Damage() == nil,
+				"%s: coefficients were read, but decoding says %v, damage %v", name, err, d.Damage())
 			testenv.Same(t, testenv.Must(r.decode(d, region))(t), want, "%s: region %v from coefficients, not from the file", name, region)
 		}
 	}
@@ -164,14 +163,12 @@ func TestSplitOdd(t *testing.T) {
 		testenv.OK(t, checkSplit(t, decoders, rnd, name, data), "%s", name)
 	}
 	for name, data := range refused {
-		if err := checkSplit(t, decoders, rnd, name, data); !isOurs(err) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		err := checkSplit(t, decoders, rnd, name, data)
+		testenv.Check(t, isOurs(err), "%s: error %v", name, err)
 	}
 	for _, odd := range slices.Concat(oddHeaders(t), oddScans(t)) {
-		if err := checkSplit(t, decoders, rnd, odd.name, odd.data); err != nil && !isOurs(err) && err != errOtherwise {
-			t.Errorf("%s: error of type %T", odd.name, err)
-		}
+		err := checkSplit(t, decoders, rnd, odd.name, odd.data)
+		testenv.Check(t, err == nil || isOurs(err) || err == errOtherwise, "%s: error of type %T", odd.name, err)
 	}
 }
 
@@ -223,9 +220,9 @@ func TestListSymbols(t *testing.T) {
 
 // TestRestDictionary pins the dictionary, which is part of the format.
 func TestRestDictionary(t *testing.T) {
-	if sum := fmt.Sprintf("%x", sha256.Sum256(restDictionary)); sum != "6fd648fdce01f749553dce2c2e6c10ef1285ecb05d59be1306889ef4b5a5e15a" {
-		t.Errorf("restDictionary has the hash %s: rests that were written before cannot be read", sum)
-	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(restDictionary))
+	testenv.Check(t, sum == "6fd648fdce01f749553dce2c2e6c10ef1285ecb05d59be1306889ef4b5a5e15a",
+		"restDictionary has the hash %s: rests that were written before cannot be read", sum)
 }
 
 // TestCoefficientsNoAllocation checks that a decoder that has met an image decodes its coefficients without allocating.
@@ -293,9 +290,8 @@ func FuzzSplit(f *testing.F) {
 			}
 			testenv.Same(t, pix, want, "level %d: other pixels than the generic level", i)
 			testenv.Must(d.ResetCoefficients(header, source))(t)
-			if _, err := d.AppendFile(nil, rest); err != nil && !isOurs(err) {
-				t.Fatalf("AppendFile: error of type %T", err)
-			}
+			_, err = d.AppendFile(nil, rest)
+			testenv.Require(t, err == nil || isOurs(err), "AppendFile: error of type %T", err)
 		}
 	})
 }

@@ -187,9 +187,8 @@ func TestWrongIndex(t *testing.T) {
 		b := index[i]
 		for _, wrong := range [][]byte{index[:i], changed(index, i, b^1), changed(index, i, b^0x80), changed(index, i, ^b)} {
 			got, err := decodeRegion(d, data, wrong, r)
-			if err == nil && !bytes.Equal(got, want) || err != nil && !isOurs(err) {
-				t.Errorf("index %x: wrong pixels, or error %v", wrong, err)
-			}
+			testenv.Check(t, (err != nil || bytes.Equal(got, want)) && (err == nil || isOurs(err)),
+				"index %x: wrong pixels, or error %v", wrong, err)
 		}
 	}
 }
@@ -234,16 +233,14 @@ func TestLimits(t *testing.T) {
 		binary.BigEndian.PutUint16(data[sof+5:], 20000)
 		binary.BigEndian.PutUint16(data[sof+7:], 20000)
 		var limit *LimitError
-		if _, err := DecodeConfig(data); !errors.As(err, &limit) {
-			t.Errorf("%s of 20000×20000 pixels: %v", name, err)
-		}
+		_, err := DecodeConfig(data)
+		testenv.Check(t, errors.As(err, &limit), "%s of 20000×20000 pixels: %v", name, err)
 		binary.BigEndian.PutUint16(data[sof+5:], 10000)
 		binary.BigEndian.PutUint16(data[sof+7:], 10000)
 		d := new(Decoder)
 		var format *FormatError
-		if _, _, err := d.AppendIndex(nil, data); !errors.As(err, &format) {
-			t.Errorf("%s of 10000×10000 pixels: %v", name, err)
-		}
+		_, _, err = d.AppendIndex(nil, data)
+		testenv.Check(t, errors.As(err, &format), "%s of 10000×10000 pixels: %v", name, err)
 		n := len(d.coefs.quads)
 		testenv.Check(t, n <= 0, "%s: room was made for %d quads of coefficients", name, n)
 	}

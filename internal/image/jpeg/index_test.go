@@ -222,9 +222,8 @@ func TestAgreeingForgery(t *testing.T) {
 		_, err := decodeRegion(d, data, forged, r)
 		testenv.Says(t, r, err, "index")
 	}
-	if again, _, err := d.AppendIndex(nil, data); err != nil || bytes.Equal(again, forged) {
-		t.Errorf("making the index anew does not tell the forgery: %v", err)
-	}
+	again, _, err := d.AppendIndex(nil, data)
+	testenv.Check(t, err == nil && !bytes.Equal(again, forged), "making the index anew does not tell the forgery: %v", err)
 }
 
 // TestIndexAnchors changes what stands fast: the position of MCU 0, and predictors where a restart or the scan's start has
@@ -239,9 +238,9 @@ func TestIndexAnchors(t *testing.T) {
 		check := func(i int, change func(e *indexEntry)) {
 			forged := f.clone()
 			change(&forged.entries[i])
-			if _, err := decodeRegion(d, data, forged.encode(), last); err == nil || !strings.Contains(err.Error(), "at a restart") {
-				t.Errorf("%s: entry %d of %d: error %v", name, i, len(f.entries), err)
-			}
+			_, err := decodeRegion(d, data, forged.encode(), last)
+			testenv.Check(t, err != nil && strings.Contains(err.Error(), "at a restart"),
+				"%s: entry %d of %d: error %v", name, i, len(f.entries), err)
 		}
 		check(0, func(e *indexEntry) { e.bit++ })
 		for i, e := range f.entries {
@@ -272,9 +271,8 @@ func FuzzIndex(f *testing.F) {
 			for _, r := range []image.Rectangle{r, whole} {
 				got, err := decodeRegion(d, file.data, index, r)
 				testenv.Require(t, err == nil || isOurs(err), "level %d, region %v: error of type %T", i, r, err)
-				if err == nil && r == whole && !bytes.Equal(got, file.pix) {
-					t.Fatalf("level %d: other pixels of the whole image, which proves itself", i)
-				}
+				testenv.Require(t, err != nil || r != whole || bytes.Equal(got, file.pix),
+					"level %d: other pixels of the whole image, which proves itself", i)
 			}
 		}
 	})

@@ -101,9 +101,8 @@ func TestDamagedBetweenGuardPages(t *testing.T) {
 					}
 				}
 			}
-			if refused == 0 || accepted == 0 {
-				t.Errorf("%d blobs refused, %d accepted: the damage does not try both", refused, accepted)
-			}
+			testenv.Check(t, refused != 0 && accepted != 0,
+				"%d blobs refused, %d accepted: the damage does not try both", refused, accepted)
 		})
 	}
 }
@@ -140,9 +139,8 @@ func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, 
 		} else if !bytes.Equal(out, want) || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 			t.Fatalf("level %d: %v, the generic code: %v, or other pixels", i, err, wantErr)
 		}
-		if err := c.Decode(out, 3*r.Dx(), in, r); (err == nil) != (wantErr == nil) {
-			t.Fatalf("Decode: %v, DecodeTo: %v", err, wantErr)
-		}
+		err = c.Decode(out, 3*r.Dx(), in, r)
+		testenv.Require(t, (err == nil) == (wantErr == nil), "Decode: %v, DecodeTo: %v", err, wantErr)
 	}
 	var format *FormatError
 	if wantErr == nil {
@@ -151,9 +149,8 @@ func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, 
 	// A damaged size can leave the rectangle outside the image: the one other error there is.
 	cfg, err := DecodeConfig(blob)
 	outside := err == nil && !r.In(image.Rect(0, 0, cfg.Width, cfg.Height))
-	if !outside && (!errors.As(wantErr, &format) || format.Offset < 0 || format.Offset > len(blob)) {
-		t.Fatalf("error %v (%T) for a blob of %d bytes, want a *FormatError inside it", wantErr, wantErr, len(blob))
-	}
+	testenv.Require(t, outside || errors.As(wantErr, &format) && format.Offset >= 0 && format.Offset <= len(blob),
+		"error %v (%T) for a blob of %d bytes, want a *FormatError inside it", wantErr, wantErr, len(blob))
 	return false
 }
 
@@ -206,12 +203,10 @@ func TestHostileWidths(t *testing.T) {
 		src, dst := newGuarded(t, len(blob)+SlackBytes), newGuarded(t, 3*w*h)
 		x := rng.IntN(w)
 		for _, r := range []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(x, 0, w, 1), image.Rect(x, 1, x+1+rng.IntN(w-x), 2)} {
-			if !decodeGuarded(t, codecs, src, dst, blob, r, rng) {
-				t.Fatalf("a hostile but well-formed blob of %d×%d was refused", w, h)
-			}
-			if decodeGuarded(t, codecs, src, dst, blob[:len(blob)-1], r, rng) && payload > 0 {
-				t.Fatal("a blob that is cut short was decoded")
-			}
+			testenv.Require(t, decodeGuarded(t, codecs, src, dst, blob, r, rng),
+				"a hostile but well-formed blob of %d×%d was refused", w, h)
+			testenv.Require(t, !decodeGuarded(t, codecs, src, dst, blob[:len(blob)-1], r, rng) || payload <= 0,
+				"a blob that is cut short was decoded")
 		}
 	}
 }

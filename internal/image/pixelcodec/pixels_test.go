@@ -100,9 +100,9 @@ func TestRoundTrip(t *testing.T) {
 			w, h := size[0], size[1]
 			pix := testImage(w, h, uint64(i))
 			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
-			if cfg, err := DecodeConfig(blob); err != nil || cfg != (Config{w, h, p.Codec, 32}) {
-				t.Fatalf("DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
-			}
+			cfg, err := DecodeConfig(blob)
+			testenv.Require(t, err == nil && cfg == (Config{w, h, p.Codec, 32}),
+				"DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
 			for _, r := range testRegions(w, h, rng) {
 				checkRegion(t, c, blob, pix, w, r)
 			}
@@ -180,9 +180,8 @@ func TestParams(t *testing.T) {
 		{Groups: append(groups[:15:15], Group{9, 0})}, {Groups: append(groups[:15:15], Group{1, 128})}, {Codec: Zstd, Level: 9},
 	}
 	for _, p := range bad {
-		if _, err := New(p, kernel.Generic); err == nil {
-			t.Errorf("New accepted %+v", p)
-		}
+		_, err := New(p, kernel.Generic)
+		testenv.Check(t, err != nil, "New accepted %+v", p)
 	}
 }
 
@@ -193,9 +192,8 @@ func TestWrongArguments(t *testing.T) {
 		blob := testenv.Must(c.Encode(nil, pix, 120, 40, 30))(t)
 		dst := make([]byte, len(pix))
 		for _, r := range []image.Rectangle{{}, image.Rect(-1, 0, 4, 4), image.Rect(0, 0, 41, 30), image.Rect(5, 5, 5, 9)} {
-			if err := c.Decode(dst, 200, blob, r); err == nil {
-				t.Errorf("Decode accepted rectangle %v", r)
-			}
+			err := c.Decode(dst, 200, blob, r)
+			testenv.Check(t, err != nil, "Decode accepted rectangle %v", r)
 		}
 		if err := c.Decode(dst, 119, blob, image.Rect(0, 0, 40, 30)); err == nil {
 			t.Error("Decode accepted a stride that is too short")
@@ -207,18 +205,16 @@ func TestWrongArguments(t *testing.T) {
 			{Pix: dst, Width: 40, Height: 29},
 			{Pix: dst[:len(dst)-1], Width: 40, Height: 30, Layout: resample.NCHW, Flip: true},
 		} {
-			if err := c.DecodeTo(o, blob, image.Rect(0, 0, 40, 30)); err == nil {
-				t.Errorf("DecodeTo accepted an output of %d×%d with %d bytes", o.Width, o.Height, len(o.Pix))
-			}
+			err := c.DecodeTo(o, blob, image.Rect(0, 0, 40, 30))
+			testenv.Check(t, err != nil, "DecodeTo accepted an output of %d×%d with %d bytes", o.Width, o.Height, len(o.Pix))
 		}
 		var limit *LimitError
 		if _, err := c.Encode(nil, pix, 3*(MaxDimension+1), MaxDimension+1, 1); !errors.As(err, &limit) {
 			t.Errorf("Encode of too wide an image: %v, want a *LimitError", err)
 		}
 		for _, args := range [][3]int{{119, 40, 30}, {120, 40, 31}, {120, 0, 30}, {120, 40, 0}} {
-			if _, err := c.Encode(nil, pix, args[0], args[1], args[2]); err == nil {
-				t.Errorf("Encode accepted stride, width and height %v", args)
-			}
+			_, err := c.Encode(nil, pix, args[0], args[1], args[2])
+			testenv.Check(t, err != nil, "Encode accepted stride, width and height %v", args)
 		}
 	})
 }

@@ -15,9 +15,8 @@ var everyFilter = []Filter{Nearest, Box, Bilinear, Hamming, Bicubic, Lanczos}
 
 func TestParseFilterRoundTrip(t *testing.T) {
 	for _, f := range everyFilter {
-		if got, err := ParseFilter(f.String()); err != nil || got != f {
-			t.Errorf("ParseFilter(%q) = %v, %v", f, got, err)
-		}
+		got, err := ParseFilter(f.String())
+		testenv.Check(t, err == nil && got == f, "ParseFilter(%q) = %v, %v", f, got, err)
 	}
 	_, err := ParseFilter("cubic")
 	testenv.Says(t, "ParseFilter(cubic)", err, "bicubic")
@@ -25,13 +24,12 @@ func TestParseFilterRoundTrip(t *testing.T) {
 
 func TestParseAlgorithmRoundTrip(t *testing.T) {
 	for i, name := range Algorithms() {
-		if got, err := ParseAlgorithm(name); err != nil || got != Algorithm(i) || got.String() != name {
-			t.Errorf("ParseAlgorithm(%q) = %v, %v", name, got, err)
-		}
+		got, err := ParseAlgorithm(name)
+		testenv.Check(t, err == nil && got == Algorithm(i) && got.String() == name, "ParseAlgorithm(%q) = %v, %v", name, got, err)
 		var read Algorithm
-		if text, err := Algorithm(i).MarshalText(); err != nil || read.UnmarshalText(text) != nil || read != Algorithm(i) {
-			t.Errorf("%q is written as %q and reads back as %v, %v", name, text, read, err)
-		}
+		text, err := Algorithm(i).MarshalText()
+		testenv.Check(t, err == nil && read.UnmarshalText(text) == nil && read == Algorithm(i),
+			"%q is written as %q and reads back as %v, %v", name, text, read, err)
 	}
 	_, err := ParseAlgorithm("pillow-11")
 	testenv.Says(t, "ParseAlgorithm(pillow-11)", err, "pillow-12")
@@ -179,12 +177,10 @@ func TestCopyPadded(t *testing.T) {
 func TestCopyErrors(t *testing.T) {
 	src := make([]byte, 300)
 	dst := Output{Pix: make([]byte, 75), Width: 5, Height: 5}
-	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 11), image.Rect(5, 5, 10, 10), [3]byte{}); !errors.Is(err, ErrArgument) {
-		t.Errorf("a source without its last row: %v", err)
-	}
-	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5), [3]byte{}); !errors.Is(err, ErrArgument) {
-		t.Errorf("a copy of nothing: %v", err)
-	}
+	err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 11), image.Rect(5, 5, 10, 10), [3]byte{})
+	testenv.Check(t, errors.Is(err, ErrArgument), "a source without its last row: %v", err)
+	err = new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5), [3]byte{})
+	testenv.Check(t, errors.Is(err, ErrArgument), "a copy of nothing: %v", err)
 	testenv.OK(t, new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10), [3]byte{}))
 }
 

@@ -38,14 +38,12 @@ func TestNew(t *testing.T) {
 	} {
 		pix := gradient(tt.w, tt.h)
 		p, err := New(pix, tt.w, tt.h, tt.side)
-		if err != nil || p.Width != tt.wantW || p.Height != tt.wantH {
-			t.Fatalf("%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
-		}
+		testenv.Require(t, err == nil && p.Width == tt.wantW && p.Height == tt.wantH,
+			"%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
 		data := testenv.Must(base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL, "data:image/"+tt.kind+";base64,")))(t)
 		shown, kind, err := image.Decode(bytes.NewReader(data))
-		if err != nil || kind != tt.kind || shown.Bounds().Size() != image.Pt(tt.wantW, tt.wantH) {
-			t.Fatalf("%d × %d: %s of %v, %v", tt.w, tt.h, kind, shown.Bounds(), err)
-		}
+		testenv.Require(t, err == nil && kind == tt.kind && shown.Bounds().Size() == image.Pt(tt.wantW, tt.wantH),
+			"%d × %d: %s of %v, %v", tt.w, tt.h, kind, shown.Bounds(), err)
 		r, g, b, _ := shown.At(tt.wantW/2, tt.wantH/2).RGBA()
 		from := pix[3*(tt.h/2*tt.w+tt.w/2):]
 		for c, got := range []uint32{r, g, b} {
