@@ -19,9 +19,8 @@ func TestBucketOf(t *testing.T) {
 					best, nearest = k, d
 				}
 			}
-			if got := bucketOf(sorted, w, h); got != best {
-				t.Errorf("%d×%d is in bucket %v, want %v", w, h, sorted[got], sorted[best])
-			}
+			got := bucketOf(sorted, w, h)
+			testenv.Check(t, got == best, "%d×%d is in bucket %v, want %v", w, h, sorted[got], sorted[best])
 		}
 	}
 	testenv.Equal(t, bucketOf(sorted, math.MaxInt32, 1), 3, "the bucket of the widest image")

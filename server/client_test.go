@@ -208,9 +208,8 @@ func (c *client) batches(epoch, consumed int64) iter.Seq[batchMessage] {
 		for n := 0; ; n++ {
 			switch m := c.receive().(type) {
 			case batchMessage:
-				if m.Generation != started.Generation || m.Batch != n {
-					c.t.Fatalf("batch %d of generation %d, want %d of %d", m.Batch, m.Generation, n, started.Generation)
-				}
+				testenv.Require(c.t, m.Generation == started.Generation && m.Batch == n,
+					"batch %d of generation %d, want %d of %d", m.Batch, m.Generation, n, started.Generation)
 				if !yield(m) {
 					return
 				}
@@ -284,9 +283,8 @@ func (c *client) checkBatch(b batchMessage) []int64 {
 	indices := view[int64](c.array(ring.Indices, b))
 	for i, index := range indices {
 		pixel := slot[3*i : 3*i+3]
-		if labels[i] != index%2 || pixel[0] != byte(10*(index%2)) || pixel[1] != byte(index) || pixel[2] != 7 {
-			c.t.Fatalf("position %d of batch %d: index %d, label %d, pixel %v", i, b.Batch, index, labels[i], pixel)
-		}
+		testenv.Require(c.t, labels[i] == index%2 && pixel[0] == byte(10*(index%2)) && pixel[1] == byte(index) && pixel[2] == 7,
+			"position %d of batch %d: index %d, label %d, pixel %v", i, b.Batch, index, labels[i], pixel)
 	}
 	return append([]int64(nil), indices...)
 }

@@ -199,8 +199,7 @@ func TestOtherClassesAreLogged(t *testing.T) {
 		found := testenv.Must(shard.FindAll(dir))(t)
 		var log logText
 		openCatalog(found, log.logger()).close()
-		if strings.Contains(log.String(), "split=val label=0 class=dog") != tc.logged || !tc.logged && log.String() != "" {
-			t.Errorf("%s: %s", name, &log)
-		}
+		testenv.Check(t, strings.Contains(log.String(), "split=val label=0 class=dog") == tc.logged && (tc.logged || log.String() == ""),
+			"%s: %s", name, &log)
 	}
 }

@@ -42,9 +42,8 @@ func TestTransportsAgree(t *testing.T) {
 			a, b := expect[batchMessage](shm), expect[batchMessage](socket)
 			raw := socket.raw(b.Bytes)
 			joined := slices.Concat(shm.array(ring.Images, a), shm.array(ring.Labels, a), shm.array(ring.Indices, a), shm.array(ring.Params, a))
-			if a.Count != b.Count || a.Consumed != b.Consumed || !bytes.Equal(joined, raw) {
-				t.Errorf("%s: batch %d differs between the transports", layout, a.Batch)
-			}
+			testenv.Check(t, a.Count == b.Count && a.Consumed == b.Consumed && bytes.Equal(joined, raw),
+				"%s: batch %d differs between the transports", layout, a.Batch)
 		}
 		expect[endMessage](shm)
 		expect[endMessage](socket)
@@ -165,9 +164,9 @@ func TestPartitionsInReach(t *testing.T) {
 		c := ts.dial().hello()
 		c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: &rank, World: of(2)})
 		m := c.receive()
-		if e, failed := m.(errorMessage); failed == ok || failed && (e.ErrKind != kindMissing || !strings.Contains(e.Message, "rank-0001, rank-0003")) {
-			t.Errorf("rank %d of 2: %+v", rank, m)
-		}
+		e, failed := m.(errorMessage)
+		testenv.Check(t, failed != ok && (!failed || e.ErrKind == kindMissing && strings.Contains(e.Message, "rank-0001, rank-0003")),
+			"rank %d of 2: %+v", rank, m)
 	}
 }
 
@@ -188,13 +187,11 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 		`imgfeed_build_info{version="`)
 	problems := testenv.Must(promlint.New(strings.NewReader(metrics)).Lint())(t)
 	for _, problem := range problems {
-		if strings.HasPrefix(problem.Metric, "imgfeed_") {
-			t.Errorf("against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
-		}
+		testenv.Check(t, !strings.HasPrefix(problem.Metric, "imgfeed_"),
+			"against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
 	}
-	if w := ts.get("/healthz"); w.Code != 200 || w.Body.String() != "ok\n" {
-		t.Errorf("/healthz: %d %q", w.Code, w.Body)
-	}
+	w := ts.get("/healthz")
+	testenv.Check(t, w.Code == 200 && w.Body.String() == "ok\n", "/healthz: %d %q", w.Code, w.Body)
 	testenv.Contains(t, ts.get("/").Body.String(), ", 14 delivered, ", "training is the limit")
 	s := ask[statsReply](c, statsRequest{})
 	testenv.Check(t, s.WaitingFor == status.Client && s.SlotsLent == 2 && s.Images == 14, "stats %+v", s)
@@ -238,9 +235,8 @@ func TestStopTellsTheClients(t *testing.T) {
 			break
 		}
 	}
-	if _, err := os.Lstat(ts.path); err == nil {
-		t.Error("the socket remains")
-	}
+	_, err := os.Lstat(ts.path)
+	testenv.Check(t, err != nil, "the socket remains")
 }
 
 // TestAnOrdinaryCloseIsNoLoss ends connections in the middle of an epoch, with batches unread: the log tells those that stopped it first
@@ -299,9 +295,9 @@ func TestAllBatchesMade(t *testing.T) {
 	slots := []int{*expect[batchMessage](c).Slot, *expect[batchMessage](c).Slot}
 	expect[endMessage](c)
 	for i, want := range []string{"epoch 3: all batches are made, training is the limit", "epoch 3: all batches are made, training is the limit", "no epoch is running"} {
-		if s := ask[statsReply](c, statsRequest{}); s.Verdict != want || (s.WaitingFor == status.Client) != (i < 2) {
-			t.Errorf("with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
-		}
+		s := ask[statsReply](c, statsRequest{})
+		testenv.Check(t, s.Verdict == want && (s.WaitingFor == status.Client) == (i < 2),
+			"with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
 		testenv.Equal(t, ts.Status(0).Verdict, want, "the server's verdict with %d batches at the client", len(slots)-i)
 		if i < len(slots) {
 			c.send(releaseRequest{Slot: slots[i]})

@@ -79,15 +79,13 @@ func TestTargetsAreServed(t *testing.T) {
 		for k, label := range o.Labels {
 			want := []float32{(8 - float32(k) - 1.5) / 8, 0.5, 3. / 8, 4. / 6}
 			area, id := math.Float32frombits(binary.LittleEndian.Uint32(o.Columns[0][4*k:])), binary.LittleEndian.Uint64(o.Columns[1][8*k:])
-			if !slices.Equal(o.Boxes[4*k:4*k+4], want) || label != int64(k) || area != float32(i) || id != uint64(10*i+k) {
-				t.Errorf("sample %d, object %d: %+v, want the box %v", i, k, o, want)
-			}
+			testenv.Check(t, slices.Equal(o.Boxes[4*k:4*k+4], want) && label == int64(k) && area == float32(i) && id == uint64(10*i+k),
+				"sample %d, object %d: %+v, want the box %v", i, k, o, want)
 		}
 	}
 	labels, stride := c.field("mask", m)
-	if stride != 12*16 || labels[0] != 7 || labels[15] != 0 || labels[stride+2*16+3] != 8+6 {
-		t.Errorf("masks of %d bytes: % d", stride, labels[:32])
-	}
+	testenv.Check(t, stride == 12*16 && labels[0] == 7 && labels[15] == 0 && labels[stride+2*16+3] == 8+6,
+		"masks of %d bytes: % d", stride, labels[:32])
 	ids, _ := c.field("image_id", m)
 	testenv.Equal(t, view[int64](ids)[4], 4, "image_id")
 	expect[endMessage](c)
@@ -240,9 +238,9 @@ func TestCorruptTargets(t *testing.T) {
 			client = ts.dial().hello().open(request)
 			client.start(startRequest{})
 			for batch := range 3 {
-				if m := expect[batchMessage](client); len(m.Bad) != batch%2 || len(m.Bad) == 1 && *m.Bad[0].By != 1 && *m.Bad[0].By != 5 {
-					t.Errorf("batch %d: bad %+v", batch, m.Bad)
-				}
+				m := expect[batchMessage](client)
+				testenv.Check(t, len(m.Bad) == batch%2 && (len(m.Bad) != 1 || *m.Bad[0].By == 1 || *m.Bad[0].By == 5),
+					"batch %d: bad %+v", batch, m.Bad)
 			}
 		})
 	}
@@ -266,9 +264,8 @@ func TestStrangeBoxesAreMoved(t *testing.T) {
 	} {
 		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(text), BatchSize: 64, Fields: []string{"objects", "mask"}, Boxes: "cxcywh", Slots: 1})
 		for _, o := range c.objectsOf(c.begun(0)) {
-			if len(o.Boxes) != 4*len(o.Labels) || len(o.Labels) > 32 {
-				t.Errorf("%d numbers of %d objects", len(o.Boxes), len(o.Labels))
-			}
+			testenv.Check(t, len(o.Boxes) == 4*len(o.Labels) && len(o.Labels) <= 32,
+				"%d numbers of %d objects", len(o.Boxes), len(o.Labels))
 		}
 		c.close()
 	}

@@ -97,13 +97,11 @@ func TestRates(t *testing.T) {
 		last = st
 	}
 	s, f, r := last.Sessions[0], last.Feeders, last.Store.Rates
-	if s.ImagesPerSecond != 40 || last.ImagesPerSecond != 40 || s.SecondsLeft == nil || *s.SecondsLeft != 2 {
-		t.Errorf("session %+v", s)
-	}
+	testenv.Check(t, s.ImagesPerSecond == 40 && last.ImagesPerSecond == 40 && s.SecondsLeft != nil && *s.SecondsLeft == 2,
+		"session %+v", s)
 	testenv.Check(t, f.SamplesPerSecond == 30 && f.Each[0].SamplesPerSecond == 30 && f.Share == 0.75, "feeders %+v", f)
-	if r.Requests != 5 || r.StoreBytes != 300 || r.CacheBytes != 100 || *r.MemoryBytes != 100 || r.UnderWay != 4 {
-		t.Errorf("store %+v, %v from memory", r, *r.MemoryBytes)
-	}
+	testenv.Check(t, r.Requests == 5 && r.StoreBytes == 300 && r.CacheBytes == 100 && *r.MemoryBytes == 100 && r.UnderWay == 4,
+		"store %+v, %v from memory", r, *r.MemoryBytes)
 	moments := h.After(102.5)
 	if len(moments) != 1 || moments[0].Images != 40 || moments[0].Bytes != 500 || math.Abs(moments[0].Wait-0.5) > 1e-9 || moments[0].Waiting != 1 {
 		t.Errorf("moments %+v", moments)

@@ -50,9 +50,8 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 					t.Errorf("batch %d: not aligned: %+v", batch, l)
 				}
 			}
-			if int64(sum) != int64(batch)*l.SampleBytes || l.Size%int64(os.Getpagesize()) != 0 {
-				t.Errorf("batch %d: SampleBytes %d, the arrays have %d, the slot %d", batch, int64(batch)*l.SampleBytes, sum, l.Size)
-			}
+			testenv.Check(t, int64(sum) == int64(batch)*l.SampleBytes && l.Size%int64(os.Getpagesize()) == 0,
+				"batch %d: SampleBytes %d, the arrays have %d, the slot %d", batch, int64(batch)*l.SampleBytes, sum, l.Size)
 		}
 	}
 }
