@@ -84,8 +84,7 @@ func newDirectSet(t *testing.T, set *shard.Set, served *Dataset) *directSet {
 	d := &directSet{served, map[string]storage.File{}}
 	for _, path := range putOutOfMemory(t, set.Dir()) {
 		name := testenv.Must(filepath.Rel(set.Dir(), path))(t)
-		f := testenv.Must(folder.Open(name, -1, ""))(t)
-		t.Cleanup(func() { f.Close() })
+		f := testenv.Opened(folder.Open(name, -1, ""))(t)
 		d.files[name] = f
 	}
 	return d

@@ -69,8 +69,7 @@ func sortedKeys(n int) []string {
 
 func openTestSet(t testing.TB, dir string) (*shard.Set, *Dataset) {
 	t.Helper()
-	set := testenv.Must(shard.OpenSet(dir))(t)
-	t.Cleanup(func() { set.Close() })
+	set := testenv.Opened(shard.OpenSet(dir))(t)
 	served := testenv.Must(FromShards(set))(t)
 	return set, served
 }
@@ -94,8 +93,7 @@ func TestFromShards(t *testing.T) {
 }
 
 func TestFromShardsUnknownEncoding(t *testing.T) {
-	set := testenv.Must(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)
-	defer set.Close()
+	set := testenv.Opened(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)
 	_, err := FromShards(set)
 	testenv.Check(t, err != nil && strings.Contains(err.Error(), "waves"), "an unknown encoding: %v", err)
 }

@@ -77,6 +77,16 @@ func serveRemotes(t testing.TB, p *Pool, n int, remote func() *testRemote) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
+// awaitRemotes waits until a pool has so many remotes.
+func awaitRemotes(t *testing.T, p *Pool, n int) {
+	t.Helper()
+	testenv.Until(t, func() bool {
+		p.scheduler.mu.Lock()
+		defer p.scheduler.mu.Unlock()
+		return len(p.scheduler.remotes) == n
+	})
+}
+
 // TestRemotes compares epochs with remotes that make everything, some samples, nothing, or break, with those without.
 func TestRemotes(t *testing.T) {
 	set := newMemorySet(t, 300)
@@ -107,11 +117,7 @@ func TestRemotes(t *testing.T) {
 							r.pieces = &pieces
 							return r
 						})
-						testenv.Until(t, func() bool { // else workers that stand by may make all before
-							near.scheduler.mu.Lock()
-							defer near.scheduler.mu.Unlock()
-							return len(near.scheduler.remotes) == 3
-						})
+						awaitRemotes(t, near, 3) // else workers that stand by may make all before
 						got, err := serve(t, near, config(offer))
 						compareEpochs(t, fmt.Sprint(err), got, want)
 						if err != nil || len(got.batches) != len(want.batches) {
@@ -196,11 +202,7 @@ func TestRemoteHangs(t *testing.T) {
 	served := make(chan error)
 	r := newTestRemote(newTestPool(t, 1), cfg, func() string { asked <- struct{}{}; <-answer; return "refuse" })
 	go func() { served <- near.ServeRemote(ctx, r) }()
-	testenv.Until(t, func() bool {
-		near.scheduler.mu.Lock()
-		defer near.scheduler.mu.Unlock()
-		return len(near.scheduler.remotes) == 1
-	})
+	awaitRemotes(t, near, 1)
 	s := testenv.Must(near.NewStream(cfg))(t)
 	<-asked
 	cancel()

@@ -35,12 +35,10 @@ func TestFieldsArePut(t *testing.T) {
 	values := testenv.Must(schema.Split(record, nil))(t)
 	f.put(s, 1, &shard.Record{Fields: record}, values)
 	age, caption := s.Fields[0][8:16], s.Fields[1][28:56]
-	if int64(binary.LittleEndian.Uint64(age)) != -3 || binary.LittleEndian.Uint32(caption) != 9 || !strings.HasPrefix(string(caption[4:]), "a caption") {
-		t.Errorf("% x, %q", age, caption)
-	}
-	if _, err := f.values(&shard.Record{Fields: record[:100]}); err == nil {
-		t.Error("half a record is taken")
-	}
+	testenv.Equal(t, int64(binary.LittleEndian.Uint64(age)), -3, "the age")
+	testenv.Check(t, binary.LittleEndian.Uint32(caption) == 9 && strings.HasPrefix(string(caption[4:]), "a caption"), "%q", caption)
+	_, err = f.values(&shard.Record{Fields: record[:100]})
+	testenv.Check(t, err != nil, "half a record is taken")
 	floats := testenv.Must(NewFields(schema, []string{"attributes"}))(t)
 	s = fieldSlot(floats, 1)
 	floats.blank(s, 0)

@@ -114,14 +114,12 @@ func (s *memorySet) Key(int) (string, error) { return "k", nil }
 
 func mustSpec(t testing.TB, text string) *transform.Spec {
 	t.Helper()
-	spec := testenv.Must(transform.Parse(text))(t)
-	return spec
+	return testenv.Must(transform.Parse(text))(t)
 }
 
 func mustPlan(t testing.TB, cfg plan.Config) *plan.Plan {
 	t.Helper()
-	p := testenv.Must(plan.New(cfg))(t)
-	return p
+	return testenv.Must(plan.New(cfg))(t)
 }
 
 func newTestPool(t testing.TB, threads int) *Pool {
@@ -129,6 +127,14 @@ func newTestPool(t testing.TB, threads int) *Pool {
 	p := NewPool(PoolConfig{Threads: threads})
 	t.Cleanup(p.Close)
 	return p
+}
+
+// openStream opens a stream until the test ends.
+func openStream(t testing.TB, p *Pool, cfg StreamConfig) *Stream {
+	t.Helper()
+	s := testenv.Must(p.NewStream(cfg))(t)
+	t.Cleanup(s.Close)
+	return s
 }
 
 // newSlots returns n slots for batches of the plan.

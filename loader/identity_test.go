@@ -141,8 +141,7 @@ func TestCheckBitExact(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "set")
 		w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()}))(t)
 		testenv.Must(w.Commit())(t)
-		set := testenv.Must(shard.OpenSet(dir))(t)
-		defer set.Close()
+		set := testenv.Opened(shard.OpenSet(dir))(t)
 		spec := testenv.Must(transform.Parse(c.transform))(t)
 		note, err := CheckBitExact(set, transform.Views{spec}, false)
 		testenv.Check(t, err == nil && (note == "") == c.exact,

@@ -17,50 +17,37 @@ func TestDo(t *testing.T) {
 	onTestClock(t, func(t *testing.T) {
 		p := newTestPool(t, 3)
 		set := newMemorySet(t, 32)
-		stream := testenv.Must(p.NewStream(testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3)))(t)
-		defer stream.Close()
+		openStream(t, p, testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3))
 		var done [100]atomic.Int32
-		if err := p.Do(t.Context(), len(done), func(engine *transform.Engine, i int) error {
+		testenv.OK(t, p.Do(t.Context(), len(done), func(engine *transform.Engine, i int) error {
 			if engine == nil {
 				return errors.New("no engine")
 			}
 			done[i].Add(1)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for i := range done {
-			n := done[i].Load()
-			testenv.Check(t, n == 1, "%d was done %d times", i, n)
+			testenv.Equal(t, done[i].Load(), 1, "times that %d was done", i)
 		}
 		bad := errors.New("bad")
 		calls := atomic.Int32{}
-		if err := p.Do(t.Context(), 1000, func(_ *transform.Engine, i int) error {
+		err := p.Do(t.Context(), 1000, func(_ *transform.Engine, i int) error {
 			calls.Add(1)
 			if time.Sleep(time.Millisecond); i == 5 {
 				return bad
 			}
 			return nil
-		}); err != bad || calls.Load() > 5+3+3 {
-			t.Errorf("%v, after %d calls", err, calls.Load())
-		}
-		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { panic("broken") }); err == nil || err.Error() != "loader: broken" {
-			t.Error(err)
-		}
+		})
+		testenv.Check(t, err == bad && calls.Load() <= 5+3+3, "%v, after %d calls", err, calls.Load())
+		testenv.Equal(t, p.Do(t.Context(), 1, func(*transform.Engine, int) error { panic("broken") }).Error(), "loader: broken", "a panic")
 		testenv.OK(t, p.Do(t.Context(), 0, nil))
 		sleep := func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if err := p.Do(ctx, 1<<20, sleep); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Is(p.Do(ctx, 1<<20, sleep), context.DeadlineExceeded), "Do outlives its context")
 		time.AfterFunc(20*time.Millisecond, p.Close)
-		if err := p.Do(t.Context(), 1<<20, sleep); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { return nil }); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
+		testenv.Check(t, errors.Is(p.Do(t.Context(), 1<<20, sleep), ErrClosed), "Do outlives its pool")
+		testenv.Check(t, errors.Is(p.Do(t.Context(), 1, sleep), ErrClosed), "a closed pool does jobs")
 	})
 }
 
@@ -70,8 +57,7 @@ func TestStopwatch(t *testing.T) {
 		var slots SlotPool
 		check := func(want Waits) {
 			t.Helper()
-			got := slots.Waits()
-			testenv.Check(t, got == want, "%+v, want %+v", got, want)
+			testenv.Equal(t, slots.Waits(), want, "waits")
 		}
 		check(Waits{})
 		slots.idle.set(true)

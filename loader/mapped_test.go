@@ -60,9 +60,8 @@ func TestFileCutShort(t *testing.T) {
 		stream.Close()
 		_, _, err = steady.Record(9, nil, false)
 		corrupt, ok := errors.AsType[*shard.CorruptError](err)
-		if !ok || corrupt.Index != 9 || corrupt.Path != path || !strings.Contains(err.Error(), []string{"the file ends after", "cut short"}[min(k, 1)]) {
-			t.Errorf("%s: %v", codec, err)
-		}
+		testenv.Require(t, ok && corrupt.Index == 9 && corrupt.Path == path, "%s: %v", codec, err)
+		testenv.Says(t, codec, err, []string{"the file ends after", "cut short"}[min(k, 1)])
 	}
 }
 
@@ -105,9 +104,8 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec})),
 		}))(t)
 		_, err := stream.Next(context.Background())
-		if bad, ok := errors.AsType[*SampleError](err); !ok || !strings.Contains(bad.Error(), "cut short") {
-			t.Errorf("%s: %v", codec, err)
-		}
+		_, isSample := errors.AsType[*SampleError](err)
+		testenv.Check(t, isSample && strings.Contains(err.Error(), "cut short"), "%s: %v", codec, err)
 		bad, ok := errors.AsType[*shard.CorruptError](err)
 		testenv.Check(t, ok && bad.Path == path, "%s: %v does not name %s", codec, err, path)
 		stream.Close()
@@ -118,12 +116,9 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 func TestFlippedBitInMapping(t *testing.T) {
 	dir, path := pixelsSet(t, pixelcodec.Bitpack)
 	set, served := openTestSet(t, dir)
-	if _, _, err := served.Record(3, nil, true); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must2(served.Record(3, nil, true))(t)
 	e := testenv.Must(set.Entry(3))(t)
-	f := testenv.Must(os.OpenFile(path, os.O_RDWR, 0))(t)
-	defer f.Close()
+	f := testenv.Opened(os.OpenFile(path, os.O_RDWR, 0))(t)
 	var b [1]byte
 	testenv.Must(f.ReadAt(b[:], e.Offset+777))(t)
 	b[0] ^= 4

@@ -33,15 +33,15 @@ func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 // checkViews compares what is shown of a position with what the consumer has.
 func checkViews(t *testing.T, cfg StreamConfig, b Batch, position int, shown Preview) {
 	t.Helper()
-	if shown.Err != nil || int64(shown.Index) != b.Slot.Indices[position] || int64(shown.Label) != b.Slot.Labels[position] || len(shown.Views) != len(cfg.Views) {
-		t.Fatalf("position %d: %+v, the consumer has sample %d", position, shown, b.Slot.Indices[position])
-	}
+	index, label := b.Slot.Indices[position], b.Slot.Labels[position]
+	testenv.Require(t, shown.Err == nil && int64(shown.Index) == index && int64(shown.Label) == label && len(shown.Views) == len(cfg.Views),
+		"position %d: %+v, the consumer has sample %d", position, shown, index)
 	for v, spec := range cfg.Views {
 		height, width := spec.OutputSize()
 		size := spec.OutputBytes()
-		if view := shown.Views[v]; view.Width != width || view.Height != height || !bytes.Equal(view.Pix, b.Slot.Images[v][position*size:(position+1)*size]) {
-			t.Errorf("position %d: view %d has other pixels than the consumer's", position, v)
-		}
+		view := shown.Views[v]
+		testenv.Check(t, view.Width == width && view.Height == height, "position %d: view %d has %d×%d pixels", position, v, view.Width, view.Height)
+		testenv.Same(t, view.Pix, b.Slot.Images[v][position*size:(position+1)*size], "position %d: view %d", position, v)
 	}
 }
 
@@ -84,9 +84,8 @@ func TestPreviewOfASubstitute(t *testing.T) {
 				t.Errorf("a blank sample: %+v", shown)
 			}
 		}
-		if shown := p.Sample(3, 8); onError == Substitute && (shown.Index == 13 || shown.Bad.Index != 13) {
-			t.Errorf("position 3 shows sample %d instead of %d", shown.Index, shown.Bad.Index)
-		}
+		third := p.Sample(3, 8)
+		testenv.Check(t, onError != Substitute || third.Index != 13 && third.Bad.Index == 13, "position 3 shows sample %d: %+v", third.Index, third.Bad)
 		set.bad[10] = errors.ErrUnsupported // it was there when it was served
 		shown := p.Sample(0, 8)
 		testenv.Check(t, errors.Is(shown.Err, errors.ErrUnsupported) && shown.Views == nil && shown.Original.Pix == nil,
@@ -97,18 +96,16 @@ func TestPreviewOfASubstitute(t *testing.T) {
 
 // TestWhole reads every image of a golden set as it is stored. That the pixels are Pillow's the tests in Python compare.
 func TestWhole(t *testing.T) {
-	set := testenv.Must(shard.OpenSet("../shard/testdata/v1/train-shards"))(t)
-	defer set.Close()
+	set := testenv.Opened(shard.OpenSet("../shard/testdata/v1/train-shards"))(t)
 	samples := testenv.Must(FromShards(set))(t)
 	for i := range set.Len() {
 		record, _, err := set.Read(i, nil)
 		testenv.OK(t, err)
 		image, label, err := Whole(samples, i)
 		testenv.OK(t, err)
-		if image.Width != int(record.Width) || image.Height != int(record.Height) || label != record.Label || len(image.Pix) != 3*image.Width*image.Height {
-			t.Errorf("sample %d is %d×%d with label %d and %d bytes, stored are %d×%d and label %d",
-				i, image.Width, image.Height, label, len(image.Pix), record.Width, record.Height, record.Label)
-		}
+		size := image.Width == int(record.Width) && image.Height == int(record.Height)
+		testenv.Check(t, size && label == record.Label && len(image.Pix) == 3*image.Width*image.Height,
+			"sample %d is %d×%d with label %d and %d bytes: %+v", i, image.Width, image.Height, label, len(image.Pix), record.Entry)
 	}
 	_, _, err := Whole(samples, set.Len())
 	testenv.Check(t, errors.Is(err, shard.ErrNotFound), "a sample beyond the end: %v", err)

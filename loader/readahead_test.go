@@ -220,9 +220,7 @@ func TestStreamThatHangs(t *testing.T) {
 		stream.Close()
 		close(dead.block)
 		cfg = testStream(t, dead, plan.Config{Samples: 60, BatchSize: 10}, 3)
-		if got, err := serve(t, pool, cfg); err != nil || len(got.batches) != 6 {
-			t.Errorf("of a storage that answers again: %d batches, %v", len(got.batches), err)
-		}
+		testenv.Equal(t, len(testenv.Must(serve(t, pool, cfg))(t).batches), 6, "batches of a storage that answers again")
 	})
 }
 
@@ -233,9 +231,8 @@ func TestPieceOfAStorageThatIsDown(t *testing.T) {
 	set.ready[3], set.ready[6] = true, true
 	cfg := testStream(t, set, plan.Config{Samples: 8, BatchSize: 8}, 1)
 	piece, made := Piece{Slot: newSlots(1, 8, cfg.Views[0])[0], Indices: []int{0, 1, 2, 3, 4, 5, 6, 7}}, make([]bool, 8)
-	err := newTestPool(t, 2).Make(t.Context(), &cfg, &piece, made)
-	want := []bool{3: true, 6: true, 7: false}
-	testenv.Check(t, err == nil && slices.Equal(made, want), "%v, %v", made, err)
+	testenv.OK(t, newTestPool(t, 2).Make(t.Context(), &cfg, &piece, made))
+	testenv.DeepEqual(t, made, []bool{3: true, 6: true, 7: false}, "samples that are made")
 }
 
 // TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back

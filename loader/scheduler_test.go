@@ -59,9 +59,8 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		var c counters
 		var last turn
 		for i, want := range []*countedWork{a1, b1, a1, b1, a2, b1} {
-			if last = s.next(localWorker{}, last, &c); last.work != want || last.over() {
-				t.Fatalf("turn %d is another one: %+v", i, last)
-			}
+			last = s.next(localWorker{}, last, &c)
+			testenv.Require(t, last.work == want && !last.over(), "turn %d is another one: %+v", i, last)
 			testenv.Check(t, last.take(8, turnTime/8) != 8 || last.over(), "turn %d is not over", i)
 		}
 		s.mu.Lock()
@@ -80,9 +79,8 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 		a1, a2 := pendingOf(s, q, 20), pendingOf(s, q, 4)
 		var c counters
 		first := s.next(localWorker{}, turn{}, &c)
-		if first.take(20, turnTime); first.work != a1 || first.over() {
-			t.Fatalf("with a streamQueue alone: %+v", first)
-		}
+		first.take(20, turnTime)
+		testenv.Require(t, first.work == a1 && !first.over(), "with a streamQueue alone: %+v", first)
 		second := s.next(localWorker{}, turn{}, &c)
 		testenv.Require(t, second.work == a2 && a1.released == 0, "a batch is dropped while a worker is in it")
 		got := s.next(localWorker{}, first, &c)
@@ -190,9 +188,8 @@ func TestTurnCharge(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			turn := turn{began: time.Now()}
 			time.Sleep(10 * time.Millisecond)
-			if turn.charge(c.processor*time.Millisecond, c.reads*time.Millisecond); turn.cost != c.want*time.Millisecond {
-				t.Errorf("%d ms of the processor and %d ms of reads cost %v", c.processor, c.reads, turn.cost)
-			}
+			turn.charge(c.processor*time.Millisecond, c.reads*time.Millisecond)
+			testenv.Equal(t, turn.cost, c.want*time.Millisecond, "%d ms of the processor and %d ms of reads", c.processor, c.reads)
 		})
 	}
 }
@@ -275,8 +272,7 @@ func TestStreamsShareByTime(t *testing.T) {
 			sets[i].delay = 200 * time.Microsecond
 			slots := min(max(1<<9/size, 3), 16) // as the server does
 			cfg := testStream(t, sets[i], plan.Config{Samples: 64, Partitions: 1, World: 1, BatchSize: size, Selection: selection}, slots)
-			stream := testenv.Must(p.NewStream(cfg))(t)
-			defer stream.Close()
+			stream := openStream(t, p, cfg)
 			go func() {
 				for {
 					b, err := stream.Next(t.Context())

@@ -107,9 +107,8 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 		record, _, err := set.Record(int(index), nil, false)
 		testenv.OK(t, err)
 		pix := make([]byte, size)
-		if _, err := engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))); err != nil {
-			t.Fatal(err)
-		}
+		rng := transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))
+		testenv.Must(engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), rng))(t)
 		testenv.Require(t, string(pix) == string(got.images[i*size:(i+1)*size]) && got.labels[i] == int64(record.Label),
 			"position %d holds something else than sample %d", i, index)
 	}

@@ -69,16 +69,12 @@ func TestDeadStore(t *testing.T) {
 					Slots: NewSlotPool(newSlots(2, batch, spec)...), OnError: onError,
 				})
 				bad, is := errors.AsType[*SampleError](err)
-				if !is || !storage.IsDown(err) || !strings.Contains(err.Error(), "--store-timeout") || errors.Is(err, io.EOF) {
-					t.Fatal(err)
-				}
-				if _, is := errors.AsType[*net.OpError](err); is {
-					t.Error("the error of a store's connection may be taken for a client's")
-				}
+				testenv.Require(t, is && storage.IsDown(err) && strings.Contains(err.Error(), "--store-timeout") && !errors.Is(err, io.EOF), "%v", err)
+				_, is = errors.AsType[*net.OpError](err)
+				testenv.Check(t, !is, "the error of a store's connection may be taken for a client's")
 				_, _, err = served.Record(bad.Index, nil, false)
-				if again, is := errors.AsType[*storage.RemoteError](err); !is || again.Tries > 1 {
-					t.Errorf("the next request, which is to be tried once: %v", err)
-				}
+				again, is := errors.AsType[*storage.RemoteError](err)
+				testenv.Check(t, is && again.Tries <= 1, "the next request, which is to be tried once: %v", err)
 				if dead.Store(false); name != "refused" {
 					_, _, err := served.Record(bad.Index, nil, false)
 					testenv.Says(t, "a store that answers again", err, "")
@@ -123,8 +119,7 @@ func TestCacheHits(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.9} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			local, served := openTestSet(t, dir)
-			cache := testenv.Must(cache.Open(t.TempDir(), int64(share*float64(local.Bytes()))))(t)
-			defer cache.Close()
+			cache := testenv.Opened(cache.Open(t.TempDir(), int64(share*float64(local.Bytes()))))(t)
 			storage.Default.Cache = cache
 			set, data := openTestSet(t, server.URL+"/"+filepath.Base(dir))
 			pool := newTestPool(t, 2)

@@ -74,10 +74,8 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	set := newMemorySet(t, 100)
 	pool := newTestPool(t, 1)
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)
-	slow := testenv.Must(pool.NewStream(cfg))(t)
-	defer slow.Close()
-	_, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2))
-	testenv.Check(t, err == nil, "%v", err)
+	slow := openStream(t, pool, cfg)
+	testenv.Must(serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)))(t)
 	testenv.Until(t, func() bool { // two batches wait for the client
 		return cfg.Slots.Waits().ClientNow && len(slow.order) == 2 && slow.Stats().Batches == 0
 	})
@@ -182,13 +180,11 @@ func TestNextKeepsItsBatch(t *testing.T) {
 	set := newMemorySet(t, 20)
 	set.gate = make(chan struct{}, 20)
 	pool := newTestPool(t, 2)
-	s := testenv.Must(pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 10}, 2)))(t)
-	defer s.Close()
+	s := openStream(t, pool, testStream(t, set, plan.Config{Samples: 20, BatchSize: 10}, 2))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Next with a context that ends: %v", err)
-	}
+	_, err := s.Next(ctx)
+	testenv.Require(t, errors.Is(err, context.DeadlineExceeded), "Next with a context that ends: %v", err)
 	for range 20 {
 		set.gate <- struct{}{}
 	}
@@ -196,7 +192,7 @@ func TestNextKeepsItsBatch(t *testing.T) {
 		b, err := s.Next(t.Context())
 		testenv.Require(t, err == nil && b.Number == want, "Next: batch %d, %v; want batch %d", b.Number, err, want)
 	}
-	_, err := s.Next(t.Context())
+	_, err = s.Next(t.Context())
 	testenv.Require(t, errors.Is(err, io.EOF), "after the last batch: %v, want io.EOF", err)
 }
 
@@ -229,8 +225,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	set.blobs = slices.Repeat(set.blobs, 1000)
 	pool := newTestPool(t, 2)
 	cfg := testStream(t, set, plan.Config{Samples: 64000, BatchSize: 64, Shuffle: true}, 3)
-	s := testenv.Must(pool.NewStream(cfg))(t)
-	defer s.Close()
+	s := openStream(t, pool, cfg)
 	take := func(n int) {
 		for range n {
 			b, err := s.Next(t.Context())
@@ -257,8 +252,7 @@ func TestCounters(t *testing.T) {
 		set.delay = 5 * time.Millisecond
 		pool := newTestPool(t, 2)
 		cfg := testStream(t, set, plan.Config{Samples: 40, BatchSize: 10}, 2)
-		s := testenv.Must(pool.NewStream(cfg))(t)
-		defer s.Close()
+		s := openStream(t, pool, cfg)
 		testenv.Must(s.Next(t.Context()))(t)
 		for range 3 {
 			cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
@@ -278,14 +272,12 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		set.delay, fast.delay = 10*time.Second, time.Millisecond
 		pool := newTestPool(t, 2)
 		slowConfig := testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1)
-		s := testenv.Must(pool.NewStream(slowConfig))(t)
-		defer s.Close()
+		s := openStream(t, pool, slowConfig)
 		if time.Sleep(time.Second); pool.Reading() != 2*time.Second {
 			t.Errorf("two workers have waited for reads for %v", pool.Reading())
 		}
 		fastConfig := testStream(t, fast, plan.Config{Samples: 1 << 10, BatchSize: 8}, 3)
-		other := testenv.Must(pool.NewStream(fastConfig))(t)
-		defer other.Close()
+		other := openStream(t, pool, fastConfig)
 		go drain(t, other, fastConfig)
 		time.Sleep(200 * time.Millisecond)
 		slow, quick := slowConfig.Slots.Waits(), fastConfig.Slots.Waits()
@@ -308,8 +300,7 @@ func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
 	set := newMemorySet(t, 400)
 	set.spin = 20 * time.Microsecond
 	cfg := testStream(t, set, plan.Config{Samples: 400, BatchSize: batch}, slots)
-	s := testenv.Must(newTestPool(t, 1).NewStream(cfg))(t)
-	defer s.Close()
+	s := openStream(t, newTestPool(t, 1), cfg)
 	late := 0
 	for number := range cfg.Plan.Batches() {
 		b := testenv.Must(s.Next(t.Context()))(t)

@@ -21,8 +21,7 @@ func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 		set.delay = time.Minute
 		cfg := testStream(t, set, plan.Config{Samples: 2, BatchSize: 2}, 1)
 		cfg.OnError, cfg.Bad = Blank, func(BadSample) { time.Sleep(time.Hour) }
-		stream := testenv.Must(p.NewStream(cfg))(t)
-		defer stream.Close()
+		stream := openStream(t, p, cfg)
 		runtime.LockOSThread() // its clock is read
 		defer runtime.UnlockOSThread()
 		turn := p.scheduler.next(localWorker{}, turn{}, new(counters))

@@ -65,14 +65,12 @@ func TestBlankViews(t *testing.T) {
 	set.bad[1] = bytes.ErrTooLarge
 	cfg, views := viewStream(t, set, plan.Config{Samples: 3, BatchSize: 3}, 1)
 	cfg.OnError = Blank
-	stream := testenv.Must(newTestPool(t, 1).NewStream(cfg))(t)
-	defer stream.Close()
+	stream := openStream(t, newTestPool(t, 1), cfg)
 	b, err := stream.Next(t.Context())
 	testenv.Require(t, err == nil && len(b.Bad) == 1 && b.Slot.Labels[1] == BlankLabel, "%+v, %v", b, err)
 	for v, spec := range views {
 		size := spec.OutputBytes()
-		if bytes.Count(b.Slot.Images[v][size:2*size], []byte{0}) != size || bytes.Count(b.Slot.Images[v][:size], []byte{0}) == size {
-			t.Errorf("view %d: the bad sample is not black, or the others are", v)
-		}
+		others, bad := b.Slot.Images[v][:size], b.Slot.Images[v][size:2*size]
+		testenv.Check(t, len(bytes.Trim(bad, "\x00")) == 0 && len(bytes.Trim(others, "\x00")) > 0, "view %d: the bad sample is not black, or the others are", v)
 	}
 }

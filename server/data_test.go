@@ -108,8 +108,7 @@ func forge(t testing.TB, dir string, to func(manifest []byte) []byte) {
 // damage flips a byte in the middle of the image of sample i of the set in dir.
 func damage(t testing.TB, dir string, i int) {
 	t.Helper()
-	set := testenv.Must(shard.OpenSet(dir))(t)
-	defer set.Close()
+	set := testenv.Opened(shard.OpenSet(dir))(t)
 	at := testenv.Must(set.Locate(i))(t)
 	e := testenv.Must(set.Entry(i))(t)
 	change(t, filepath.Join(dir, filepath.FromSlash(at.Path)), func(b []byte) []byte {

@@ -166,8 +166,7 @@ func TestHostileFeeders(t *testing.T) {
 		"text":      {says: hello, then: []byte("\x04\x00\x00\x00null"), words: "not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-			defer l.Close()
+			l := testenv.Opened(net.Listen("tcp", "127.0.0.1:0"))(t)
 			go func() {
 				for {
 					conn, err := l.Accept()
@@ -223,8 +222,7 @@ func TestHostileServers(t *testing.T) {
 		if change != nil {
 			change(&m)
 		}
-		frame := testenv.Must(feeder.Requests.AppendFrame(nil, m))(t)
-		return frame
+		return testenv.Must(feeder.Requests.AppendFrame(nil, m))(t)
 	}
 	hello, _ := feeder.Requests.AppendFrame(nil, wire.Hello{Version: 1})
 	for name, c := range map[string]struct {
@@ -246,8 +244,7 @@ func TestHostileServers(t *testing.T) {
 			numbers(64, 0, 0), make([]byte, 64*16)), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := testenv.Must(net.Dial("tcp", address))(t)
-			defer conn.Close()
+			conn := testenv.Opened(net.Dial("tcp", address))(t)
 			conn.Write(c.sends)
 			got, _ := io.ReadAll(conn)
 			testenv.Check(t, strings.Contains(string(got), c.words), "got %q, want %q", got, c.words)

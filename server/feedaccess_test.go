@@ -137,8 +137,7 @@ func TestHostileTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn := testenv.Must(net.Dial("tcp", address))(t)
-			defer conn.Close()
+			conn := testenv.Opened(net.Dial("tcp", address))(t)
 			io.WriteString(conn, sends)
 			io.ReadAll(conn) // until the feeder closes it
 		})
@@ -157,8 +156,7 @@ func TestSilentCrowd(t *testing.T) {
 	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
 	var open atomic.Int64
 	for range 1100 {
-		conn := testenv.Must(net.Dial("tcp", address))(t)
-		defer conn.Close()
+		conn := testenv.Opened(net.Dial("tcp", address))(t)
 		open.Add(1)
 		go func() {
 			io.Copy(io.Discard, conn) // until the feeder closes it

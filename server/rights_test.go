@@ -54,8 +54,7 @@ func socketPair(t testing.TB) (ends [2]*net.UnixConn) {
 // TestRights sends a descriptor with a message that is larger than a socket's buffer, between two others.
 func TestRights(t *testing.T) {
 	ends := socketPair(t)
-	null := testenv.Must(os.Open(os.DevNull))(t)
-	defer null.Close()
+	null := testenv.Opened(os.Open(os.DevNull))(t)
 	end, _ := appendFrame(nil, endMessage{})
 	long, _ := appendFrame(nil, classesReply{Classes: []string{strings.Repeat("x", 1<<20)}})
 	go func() {

@@ -33,8 +33,7 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 	serve = imgfeed("serve", oneSet(t), "--socket", socket, "--threads", "2")
 	serve.Env = append(serve.Env, "XDG_RUNTIME_DIR="+filepath.Dir(socket))
 	start(t, serve)
-	conn := testenv.Must(net.Dial("unix", socket))(t)
-	t.Cleanup(func() { conn.Close() })
+	conn := testenv.Opened(net.Dial("unix", socket))(t)
 	for _, m := range [][]byte{
 		frame("hello", `{"version":1}`),
 		frame("open", `{"transform":"eval","batch_size":1,"slots":2,"on_error":"blank"}`),

@@ -158,8 +158,7 @@ func socketPath(t *testing.T) string {
 // hello asks the server at path what it is.
 func hello(t *testing.T, path string) status.Status {
 	t.Helper()
-	hello := testenv.Must(status.Ask(path, time.Minute, 0))(t)
-	return hello
+	return testenv.Must(status.Ask(path, time.Minute, 0))(t)
 }
 
 func TestServePrintsAndStops(t *testing.T) {
@@ -337,8 +336,7 @@ func running(pid int) bool {
 func TestMistakes(t *testing.T) {
 	dead := imgfeed("version")
 	testenv.OK(t, dead.Run())
-	taken := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
+	taken := testenv.Opened(net.Listen("tcp", "127.0.0.1:0"))(t)
 	data, empty := oneSet(t), t.TempDir()
 	for _, tt := range []struct {
 		args   []string

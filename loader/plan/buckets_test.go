@@ -126,12 +126,10 @@ func TestMixture(t *testing.T) {
 		seen := map[pick]int{}
 		for _, p := range all {
 			part := slices.IndexFunc(starts[1:], func(end int) bool { return p.index < end })
-			if seen[p]++; seen[p] > 1 {
-				t.Fatalf("%v comes twice", p)
-			}
-			if p.repetition > 0 && seen[pick{p.index, p.repetition - 1}] == 0 && !slices.Contains(all, pick{p.index, p.repetition - 1}) {
-				t.Fatalf("%v comes, and not the repetition before", p)
-			}
+			seen[p]++
+			testenv.Require(t, seen[p] == 1, "%v comes twice", p)
+			before := pick{p.index, p.repetition - 1}
+			testenv.Require(t, p.repetition == 0 || slices.Contains(all, before), "%v comes, and not the repetition before", p)
 			counts[part]++
 		}
 		for i, weight := range []float64{0.6, 0.3, 0, 0.1} {

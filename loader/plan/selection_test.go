@@ -150,16 +150,12 @@ func TestWhatIsSelected(t *testing.T) {
 		cfg := Config{Fingerprint: "w", Samples: n, Partitions: 4, BatchSize: 5, Shuffle: shuffle}
 		plain := all(t, cfg)
 		cfg.Selection = mustSelect(t, SelectionConfig{Samples: n})
-		if got := all(t, cfg); !slices.Equal(plain, got) {
-			t.Fatalf("a selection of everything serves %v, the set %v", got, plain)
-		}
+		testenv.DeepEqual(t, all(t, cfg), plain, "a selection of everything")
 		for i, got := range serve("repeats") { // each sample of the plain sequence three times in a row
 			want := (pick{plain[i/3], i % 3})
 			testenv.Require(t, got == want, "repeats: position %d is %v, want %v", i, got, want)
 		}
-		if got := indicesOf(serve("shorter")); !slices.Equal(got, plain[:(n+1)/2]) {
-			t.Fatalf("shorter: %v", got)
-		}
+		testenv.DeepEqual(t, indicesOf(serve("shorter")), plain[:(n+1)/2], "shorter")
 		for name, s := range map[string]*Selection{"subset": made["subset"], "order": made["order"]} {
 			got := indicesOf(serve(name))
 			var want []int
@@ -181,8 +177,7 @@ func TestWhatIsSelected(t *testing.T) {
 
 func mustSelect(t *testing.T, cfg SelectionConfig) *Selection {
 	t.Helper()
-	s := testenv.Must(NewSelection(cfg))(t)
-	return s
+	return testenv.Must(NewSelection(cfg))(t)
 }
 
 func indicesOf(of []pick) (indices []int) {
@@ -293,9 +288,7 @@ func TestSelectedPartitions(t *testing.T) {
 	}
 	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9, 8, 13}, nil, false), []int{1}, "an order whose rank 1 has partition 1 only")
 	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9}, nil, true), []int{0, 1}, "a shuffled subset of the partitions 0 and 1")
-	if got := only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false); !slices.Equal(got, []int{0, 2}) {
-		t.Errorf("weights for samples of the partitions 0 and 2: %v", got)
-	}
+	testenv.DeepEqual(t, only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false), []int{0, 2}, "weights for samples of the partitions 0 and 2")
 }
 
 func TestSelectionErrors(t *testing.T) {
@@ -386,9 +379,8 @@ func TestAlternativesAreSelected(t *testing.T) {
 		s := mustSelect(t, SelectionConfig{Samples: 10, List: list, Weights: c.weights})
 		for seed := range int64(20) {
 			got := alternatives(t, Config{Samples: 10, World: 1, BatchSize: 1, Selection: s, Seed: seed}, 9, 0)
-			if slices.Sort(got); !slices.Equal(got, c.want) {
-				t.Errorf("%s, seed %d: %v, want %v", name, seed, got, c.want)
-			}
+			slices.Sort(got)
+			testenv.DeepEqual(t, got, c.want, "%s, seed %d", name, seed)
 		}
 	}
 }

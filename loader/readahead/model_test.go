@@ -130,11 +130,6 @@ func (m *modelStream) publish() {
 	m.old, m.next = nil, m.next+1
 }
 
-func (m *modelStream) fail(format string, args ...any) {
-	m.t.Helper()
-	m.t.Fatalf(format, args...)
-}
-
 // compare compares a batch with the list.
 func (m *modelStream) compare(b *modelBatch) {
 	m.t.Helper()
@@ -177,9 +172,8 @@ func (m *modelStream) take(b *modelBatch) {
 			"sample %d is %q", s.Index, state)
 		if s.Lease != nil {
 			record, _ := s.Lease.Record()
-			if n := m.set.bytes[s.Index]; len(record.Image) != n || n > 1 && record.Image[0] != byte(s.Index) || record.Image[n-1] != byte(s.Index>>8) {
-				m.fail("sample %d has other bytes", s.Index)
-			}
+			image, n := record.Image, m.set.bytes[s.Index]
+			testenv.Require(m.t, len(image) == n && image[n-1] == byte(s.Index>>8) && (n == 1 || image[0] == byte(s.Index)), "sample %d has other bytes", s.Index)
 		}
 	}
 	b.held = append(b.held, taken...)

@@ -207,16 +207,14 @@ func TestBounds(t *testing.T) {
 		testenv.Check(t, held1 <= 20<<20 && held2 >= 16<<20, "the queues hold %d and %d bytes", held1, held2)
 		cancel()
 		settle()
-		if ahead2, _, _ = two.state(); ahead2 < 31 {
-			t.Errorf("%d samples are read ahead once the other queue is over", ahead2)
-		}
+		ahead2, _, _ = two.state()
+		testenv.Check(t, ahead2 >= 31, "%d samples are read ahead once the other queue is over", ahead2)
 		two.mu.Lock()
 		two.bytes = 41 << 20 // each beside the arena
 		two.mu.Unlock()
 		ahead := use(t, q2, two, 1000, 0, 100)
-		if held2, _ = holds(q2); ahead != 100 || held2 > 41<<20 {
-			t.Errorf("%d samples are read ahead, and %d bytes held", ahead, held2)
-		}
+		held2, _ = holds(q2)
+		testenv.Check(t, ahead == 100 && held2 <= 41<<20, "%d samples are read ahead, and %d bytes held", ahead, held2)
 	})
 }
 
@@ -235,9 +233,9 @@ func TestReadsOfASet(t *testing.T) {
 		settle()
 		_, hang, _ := set.state()
 		_, over := holds(q1)
-		if _, _, most := other.state(); hang != 8 || over != 8 || most != 8 {
-			t.Errorf("%d reads hang, %d of them of a queue that is over; another set had %d at a time", hang, over, most)
-		}
+		_, _, others := other.state()
+		testenv.Check(t, hang == 8 && over == 8 && others == 8,
+			"%d reads hang, %d of them of a queue that is over; another set had %d at a time", hang, over, others)
 		testenv.Equal(t, use(t, q3, other, 100, 0, 100), 100, "samples of the other set were read ahead")
 		close(set.hang)
 		q4 := p.Open(ctx, reversed(set, 100))
@@ -324,9 +322,8 @@ func TestPatience(t *testing.T) {
 		cfg.Waits = waits.Store
 		ctx1, cancel := context.WithCancel(ctx)
 		cfg.Down = func(index int, after time.Duration) {
-			if down.Store(int64(index)); after != set.limit {
-				t.Errorf("down after %v", after)
-			}
+			down.Store(int64(index))
+			testenv.Equal(t, after, set.limit, "down after")
 			cancel()
 		}
 		q := p.Open(ctx1, cfg)
@@ -338,19 +335,16 @@ func TestPatience(t *testing.T) {
 		for taken := b.Take(10, nil); len(taken) > 0; taken = b.Take(10, taken) {
 			time.Sleep(time.Minute)
 		}
-		if time.Sleep(59 * time.Second); b.Exhausted() || down.Load() >= 0 || !waits.Load() {
-			t.Errorf("sample %d is down too soon; the stream waits: %v", down.Load(), waits.Load())
-		}
+		time.Sleep(59 * time.Second)
+		testenv.Check(t, !b.Exhausted() && down.Load() < 0 && waits.Load(), "sample %d is down too soon; the stream waits: %v", down.Load(), waits.Load())
 		time.Sleep(time.Second)
-		if synctest.Wait(); down.Load() > 49 || down.Load() < 45 || waits.Load() {
-			t.Errorf("sample %d is down, and the stream waits: %v", down.Load(), waits.Load())
-		}
+		synctest.Wait()
+		index := down.Load()
+		testenv.Check(t, index <= 49 && index >= 45 && !waits.Load(), "sample %d is down, and the stream waits: %v", index, waits.Load())
 		close(set.hang)
 		settle()
 		set.hang = nil
-		if ahead := use(t, p.Open(ctx, reversed(set, 100)), set, 100, 0, 100); ahead != 100 {
-			t.Errorf("%d samples were read ahead of a storage that answers again", ahead)
-		}
+		testenv.Equal(t, use(t, p.Open(ctx, reversed(set, 100)), set, 100, 0, 100), 100, "samples read ahead of a storage that answers again")
 	})
 }
 
@@ -415,9 +409,8 @@ func TestAgain(t *testing.T) {
 		b := publish(q, 0)
 		settle()
 		taken := append(b.Take(1, nil), b.Take(1, nil)...)
-		if _, err := taken[0].Lease.Record(); err == nil || !taken[0].Lease.Wrong() {
-			t.Fatalf("%v, which may be read again", err)
-		}
+		_, err := taken[0].Lease.Record()
+		testenv.Require(t, err != nil && taken[0].Lease.Wrong(), "%v, which may be read again", err)
 		delete(set.failed, 99)
 		b.Again(&taken[0], 99)
 		b.Again(&taken[1], 5)
@@ -442,9 +435,8 @@ func TestAwait(t *testing.T) {
 	inPool(t, 64, func(t *testing.T, p *Pool, ctx context.Context) {
 		set, began := newSlowSet(64), time.Now()
 		q := p.Open(ctx, reversed(set, 60))
-		if q.Await(true); len(set.fetched) != 51 || time.Since(began) > 2*time.Second {
-			t.Errorf("%d samples are read after %v", len(set.fetched), time.Since(began))
-		}
+		q.Await(true)
+		testenv.Check(t, len(set.fetched) == 51 && time.Since(began) <= 2*time.Second, "%d samples are read after %v", len(set.fetched), time.Since(began))
 		testenv.Equal(t, use(t, q, set, 60, 0, 60), 60, "samples were read ahead")
 	})
 }

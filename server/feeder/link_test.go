@@ -25,12 +25,9 @@ func TestLinkAllocatesNothing(t *testing.T) {
 	slot.Params = nil
 	offer := &Offer{frame: []byte("\x02\x00\x00\x00{}"), sampleBytes: int64(views.OutputBytes())}
 	p := &loader.Piece{Offer: offer, Slot: slot, Indices: make([]int, 16)}
-	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	near := testenv.Must(net.Dial("tcp", l.Addr().String()))(t)
-	defer near.Close()
-	far := testenv.Must(l.Accept())(t)
-	defer far.Close()
+	l := testenv.Opened(net.Listen("tcp", "127.0.0.1:0"))(t)
+	near := testenv.Opened(net.Dial("tcp", l.Addr().String()))(t)
+	far := testenv.Opened(l.Accept())(t)
 	go func() {
 		request := make([]byte, 6+8*3+16*16)
 		reply := append(bytes.Clone(MadeFrame), bytes.Repeat([]byte{1}, 16+16*(8+int(offer.sampleBytes)))...)

@@ -92,8 +92,7 @@ func TestLs(t *testing.T) {
 	testenv.Require(t, len(lines) == 5, "%q", lines)
 	objects := strings.Split(strings.TrimSuffix(succeed(t, "ls", "--json", trainSet), "\n"), "\n")
 	testenv.Require(t, len(objects) == 5, "%v", objects)
-	set := testenv.Must(shard.OpenSet(trainSet))(t)
-	defer set.Close()
+	set := testenv.Opened(shard.OpenSet(trainSet))(t)
 	for i := range lines {
 		var line lsLine
 		testenv.OK(t, json.Unmarshal([]byte(objects[i]), &line))

@@ -23,8 +23,7 @@ func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 	t.Helper()
 	page := syscall.Getpagesize()
 	size := (len(blob) + SlackBytes + page - 1) / page * page
-	f := testenv.Must(os.CreateTemp(t.TempDir(), "blob"))(t)
-	defer f.Close()
+	f := testenv.Opened(os.CreateTemp(t.TempDir(), "blob"))(t)
 	testenv.OK(t, f.Truncate(int64(size+page)))
 	view := func(prot int) []byte {
 		m := testenv.Must(syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED))(t)

@@ -47,8 +47,7 @@ func TestGolden(t *testing.T) {
 	if *update {
 		updateGolden(t)
 	}
-	file := testenv.Must(os.Open(goldenFile))(t)
-	defer file.Close()
+	file := testenv.Opened(os.Open(goldenFile))(t)
 	want := map[string][]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if name, _, ok := strings.Cut(lines.Text(), " "); ok && name != "#" {

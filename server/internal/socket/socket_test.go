@@ -21,8 +21,7 @@ func TestListenModes(t *testing.T) {
 	}{{0, Mode, 0o700}, {0o077, 0o660, 0o710}} {
 		defer syscall.Umask(syscall.Umask(c.umask))
 		path := filepath.Join(t.TempDir(), "new", "s.sock")
-		l := testenv.Must(Listen(path, c.socket))(t)
-		defer l.Close()
+		testenv.Opened(Listen(path, c.socket))(t)
 		testenv.Equal(t, testenv.Must(os.Stat(path))(t).Mode(), os.ModeSocket|c.socket, "the socket's mode")
 		testenv.Equal(t, testenv.Must(os.Stat(filepath.Dir(path)))(t).Mode().Perm(), c.folder, "the folder's mode")
 	}
@@ -62,8 +61,7 @@ func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	first := testenv.Must(Listen(path, Mode))(t)
 	os.Remove(path)
-	second := testenv.Must(Listen(path, Mode))(t)
-	defer second.Close()
+	testenv.Opened(Listen(path, Mode))(t)
 	first.Close()
 	_, err := os.Lstat(path)
 	testenv.Check(t, err == nil, "closing the first server removed the second one's socket: %v", err)
