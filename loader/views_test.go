@@ -2,11 +2,14 @@ package loader
 
 import (
 	"bytes"
+	"errors"
+	"image"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -73,4 +76,103 @@ func TestBlankViews(t *testing.T) {
 		others, bad := b.Slot.Images[v][:size], b.Slot.Images[v][size:2*size]
 		testenv.Check(t, len(bytes.Trim(bad, "\x00")) == 0 && len(bytes.Trim(others, "\x00")) > 0, "view %d: the bad sample is not black, or the others are", v)
 	}
+}
+
+// lookedAt takes batches of a new stream up to one, closes it, and returns the batch and who looks at it.
+func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
+	t.Helper()
+	s := testenv.Must(newTestPool(t, 2).NewStream(cfg))(t)
+	defer s.Close()
+	testenv.Check(t, s.Previewer() == nil, "there is something to look at before the first batch")
+	for {
+		b := testenv.Must(s.Next(t.Context()))(t)
+		if b.Number == number {
+			p := s.Previewer()
+			testenv.Require(t, p.Batch() == number && p.Len() == b.Count,
+				"batch %d of %d samples is looked at, batch %d has %d", p.Batch(), p.Len(), number, b.Count)
+			return b, p
+		}
+		cfg.Slots.Put(b.Slot)
+	}
+}
+
+// checkViews compares what is shown of a position with what the consumer has.
+func checkViews(t *testing.T, cfg StreamConfig, b Batch, position int, shown Preview) {
+	t.Helper()
+	index, label := b.Slot.Indices[position], b.Slot.Labels[position]
+	testenv.Require(t, shown.Err == nil && int64(shown.Index) == index && int64(shown.Label) == label && len(shown.Views) == len(cfg.Views),
+		"position %d: %+v, the consumer has sample %d", position, shown, index)
+	for v, spec := range cfg.Views {
+		height, width := spec.OutputSize()
+		size := spec.OutputBytes()
+		view := shown.Views[v]
+		testenv.Check(t, view.Width == width && view.Height == height, "position %d: view %d has %d×%d pixels", position, v, view.Width, view.Height)
+		testenv.Same(t, view.Pix, b.Slot.Images[v][position*size:(position+1)*size], "position %d: view %d", position, v)
+	}
+}
+
+// TestPreviewOfViews shows all views of repeated samples, with their draws, beside what is stored.
+func TestPreviewOfViews(t *testing.T) {
+	const side = 9
+	set := newMemorySet(t, 30)
+	selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: 30, Repeats: 2, Positions: 60}))(t)
+	cfg, _ := viewStream(t, set, plan.Config{Samples: 30, BatchSize: 7, Seed: 5, Epoch: 2, Shuffle: true, Selection: selection}, 3)
+	b, p := lookedAt(t, cfg, 4)
+	for i := range b.Count {
+		shown := p.Sample(i, side)
+		checkViews(t, cfg, b, i, shown)
+		record, _, _ := set.Record(shown.Index, nil, false)
+		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(sourceOf(set, &record))
+		testenv.OK(t, err)
+		if o := shown.Original; shown.Stored != image.Pt(w, h) || max(o.Width, o.Height) != min(side, max(w, h)) || len(o.Pix) != 3*o.Width*o.Height {
+			t.Errorf("an image of %d × %d is shown as one of %v, in %d × %d and %d bytes", w, h, shown.Stored, o.Width, o.Height, len(o.Pix))
+		} else if max(w, h) <= side && !bytes.Equal(o.Pix, whole) {
+			t.Error("an image that was not made smaller has other pixels")
+		}
+	}
+}
+
+// TestPreviewOfASubstitute shows what the model has, and says for what it stands.
+func TestPreviewOfASubstitute(t *testing.T) {
+	set, cfg := substituteConfig(t)
+	cfg.Shuffle = false
+	for _, onError := range []OnError{Substitute, Blank} {
+		sc := testStream(t, set, cfg, 2)
+		sc.OnError = onError
+		b, p := lookedAt(t, sc, 1)
+		testenv.Require(t, len(b.Bad) == 1 && b.Bad[0].Position == 3, "%+v", b)
+		for i := range b.Count {
+			shown := p.Sample(i, 8)
+			testenv.Check(t, (shown.Bad != nil) == (i == 3), "position %d: bad is %v", i, shown.Bad)
+			if i != 3 || onError == Substitute {
+				checkViews(t, sc, b, i, shown)
+			} else if shown.Index != 13 || shown.Views != nil || shown.Label != BlankLabel || shown.Key != "k" || shown.Err != nil {
+				t.Errorf("a blank sample: %+v", shown)
+			}
+		}
+		third := p.Sample(3, 8)
+		testenv.Check(t, onError != Substitute || third.Index != 13 && third.Bad.Index == 13, "position 3 shows sample %d: %+v", third.Index, third.Bad)
+		set.bad[10] = errors.ErrUnsupported // it was there when it was served
+		shown := p.Sample(0, 8)
+		testenv.Check(t, errors.Is(shown.Err, errors.ErrUnsupported) && shown.Views == nil && shown.Original.Pix == nil,
+			"a sample that cannot be read again: %+v", shown)
+		delete(set.bad, 10)
+	}
+}
+
+// TestWhole reads every image of a golden set as it is stored. That the pixels are Pillow's the tests in Python compare.
+func TestWhole(t *testing.T) {
+	set := testenv.Opened(shard.OpenSet("../shard/testdata/v1/train-shards"))(t)
+	samples := testenv.Must(FromShards(set))(t)
+	for i := range set.Len() {
+		record, _, err := set.Read(i, nil)
+		testenv.OK(t, err)
+		image, label, err := Whole(samples, i)
+		testenv.OK(t, err)
+		size := image.Width == int(record.Width) && image.Height == int(record.Height)
+		testenv.Check(t, size && label == record.Label && len(image.Pix) == 3*image.Width*image.Height,
+			"sample %d is %d×%d with label %d and %d bytes: %+v", i, image.Width, image.Height, label, len(image.Pix), record.Entry)
+	}
+	_, _, err := Whole(samples, set.Len())
+	testenv.Check(t, errors.Is(err, shard.ErrNotFound), "a sample beyond the end: %v", err)
 }

@@ -15,11 +15,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // startFeeder feeds from the sets in dir until the test ends, and returns its address and how to stop it before.
@@ -309,4 +311,46 @@ func TestFeederLists(t *testing.T) {
 		c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{"dns:feeders.invalid:7400"}, unknown.logger()
 	})
 	unknown.await(t, "looking up feeders failed")
+}
+
+// FuzzFeedConnection sends anything to a feeder, which must end the connection.
+func FuzzFeedConnection(f *testing.F) {
+	dir := oneSet(f, 8, 2)
+	ts := startServer(f, dir, nil)
+	address, _ := startFeeder(f, dir, func(c *Config) { c.MemoryBytes = 4 << 20 })
+	hello, _ := feeder.Requests.AppendFrame(nil, wire.Hello{Version: 1})
+	f.Add(hello)
+	for _, m := range []feeder.Request{
+		{Set: setsOf(ts)[0], Transform: onePixel, Layout: layoutNHWC},
+		{Set: setsOf(ts)[0], Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`), Layout: layoutNCHW, WithParams: true},
+	} {
+		request, _ := feeder.Requests.AppendFrame(bytes.Clone(hello), m)
+		f.Add(feeder.AppendNumbers(request, &loader.Piece{Seed: 3, Epoch: 1, Indices: []int{7, 0}}, 2))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { checkEnds(t, testenv.Must(net.Dial("tcp", address))(t), b) })
+}
+
+// TestFeedersAreSeen looks at what status.json and the metrics say of a feeder that makes everything, and of one that is away.
+func TestFeedersAreSeen(t *testing.T) {
+	dir, sessions := feedSessions(t)
+	away, stop := startFeeder(t, dir, nil)
+	stop()
+	address, _ := startFeeder(t, dir, nil)
+	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{address, away} })
+	ts.awaitFeeders(true)
+	ts.addMoment(time.Now())
+	ts.dial().hello().open(sessions[0]).digest(3, nil)
+	ts.addMoment(time.Now().Add(time.Second))
+	var st status.Status
+	testenv.OK(t, json.Unmarshal(ts.get("/status.json").Body.Bytes(), &st))
+	for _, f := range st.Feeders.Each {
+		testenv.Check(t, (f.Connections > 0) == (f.Address == address) && (f.Trouble != "") == (f.Address == away), "%+v", f)
+	}
+	all := st.Feeders
+	testenv.Check(t, len(all.Each) == 2 && all.Samples > 0 && all.Bytes > 0, "%+v", all)
+	testenv.Check(t, all.SamplesPerSecond > 0 && all.BytesPerSecond > 0 && all.Share > 0 && all.Share <= 1, "%+v", all)
+	inTime := all.Samples >= 100 && all.Again == 1 && all.Share >= 0.9 // sample 42 is damaged
+	testenv.Check(t, all.Late > 0 || inTime, "the feeder was always in time: %+v", all)
+	testenv.Contains(t, ts.get("/metrics").Body.String(), `imgfeed_feeder_connections{feeder="`+away+`"} 0`,
+		`imgfeed_feeder_samples_total{feeder="`+address+`"} `)
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
@@ -81,4 +82,52 @@ func TestStoreLines(t *testing.T) {
 	check(store, "from memory 10 %, cache 60 %, store 30 %", "cache keeps nothing: no space left on device")
 	s.CacheFailure, s.CacheMax, s.Rates.CacheBytes, s.Rates.MemoryBytes = "", 0, 0, nil
 	check(store, "from memory –, cache 0 %, store 100 %")
+}
+
+// TestJudgeFeeders looks at the advice where threads and feeders do not keep up, and at what the terminal shows.
+func TestJudgeFeeders(t *testing.T) {
+	work := FeederWork{9000, 64, 1, 0, 1500, 3 << 20, 0.75}
+	here, away := Feeder{Address: "a:1", Connections: 4, FeederWork: work}, Feeder{Address: "b:1", Trouble: "dial: connection refused"}
+	for _, tt := range []struct {
+		feeders         *Feeders
+		verdict, advice string
+	}{
+		{nil, "2 threads spent most of the time", "more cores (--threads), or have other machines help (imgfeed feed)"},
+		{&Feeders{}, "2 threads and 0 feeders do not keep up", "start imgfeed feed where --feeders names it."},
+		{&Feeders{Each: []Feeder{away}}, "2 threads and 0 feeders do not keep up", "The last trouble with b:1: dial: connection refused."},
+		{&Feeders{work, []Feeder{here, away}}, "2 threads and 1 feeder do not keep up", "1 feeder is not connected: the status names why. One feeder makes 1,500 images/s"},
+		{&Feeders{work, []Feeder{here, here}}, "2 threads and 2 feeders do not keep up", "Add feeders: one makes 750 images/s now on average"},
+	} {
+		s := Session{WaitingFor: CPU, Set: &Set{}}
+		s.judge(&Status{Threads: 2, Feeders: tt.feeders})
+		testenv.Contains(t, s.Verdict, tt.verdict)
+		testenv.Contains(t, s.Advice, tt.advice)
+	}
+	fs := Feeders{work, []Feeder{here, away}}
+	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
+	got, want := fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"
+	testenv.Check(t, got == want, "%s\nwant\n%s", got, want)
+}
+
+// TestTextFits looks at the width of the text, and at the commands in it, which can be copied.
+func TestTextFits(t *testing.T) {
+	for _, path := range []string{"/data/train-shards", "/mnt/" + strings.Repeat("x", 90), "/data/a set/" + strings.Repeat("y", 60)} {
+		set := Set{ServedSet{Split: "train", Samples: 1281167, Classes: 1000, Partitions: 8, Stored: "original", KeepsFiles: true, Here: make([]int, 8)}, path, false}
+		s := Session{Split: "train", Rank: 127, World: 128, ClientPID: 4194304, Slots: 16, SlotsLent: 16, WaitingFor: CPU, Counts: Counts{Images: 1}, Set: &set}
+		s.judge(&Status{Threads: 64})
+		st := Status{
+			Server: "imgfeed 0.1.0", Sets: []Set{set}, Sessions: []Session{s, s}, History: make([]Moment, 1), Threads: 64, Store: &Store{}, Feeders: &Feeders{},
+			Damaged: []string{"partition 1 of 3 is not whole: /data/train-shards/rank-0001/00000.imgshard is missing, and so are others that come after it"},
+		}
+		st.judge()
+		text := st.String()
+		for _, line := range strings.Split(text, "\n") {
+			if utf8.RuneCountInString(line) > 80 && !strings.Contains(line, "/mnt/") && !strings.HasPrefix(line, commandIndent) {
+				t.Errorf("more than 80 columns: %s", line)
+			}
+		}
+		for _, line := range strings.Split(s.Advice, "\n") {
+			testenv.Check(t, !strings.HasPrefix(line, commandIndent) || strings.Contains(text, line+"\n"), "no %q in\n%s", line, text)
+		}
+	}
 }
