@@ -3,9 +3,7 @@ package jpeg
 import (
 	"bytes"
 	"image"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"unsafe"
 
@@ -52,8 +50,7 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 
 // FuzzBytes changes whole files.
 func FuzzBytes(f *testing.F) {
-	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
-		data := golden(f, name)
+	for _, data := range goldenData(f) {
 		f.Add(data, uint64(1))
 		f.Add(append(data[:len(data)*3/4:len(data)*3/4], 0xff, markerEOI), uint64(2)) // which is repaired
 		for seed := range uint64(4) {
@@ -82,10 +79,7 @@ func segmentsOf(data []byte) (segments [][]byte) {
 // FuzzStructure takes files apart at their markers, and drops, repeats, swaps and changes the pieces, also with those of
 // another file: what plain byte changes reach only after long.
 func FuzzStructure(f *testing.F) {
-	var files [][]byte
-	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
-		files = append(files, golden(f, name))
-	}
+	files := goldenData(f)
 	rnd := rand.New(rand.NewPCG(8, 9))
 	for range 400 {
 		operations := make([]byte, 3*(1+rnd.IntN(4)))

@@ -71,13 +71,18 @@ func (f *forgery) encode() []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32c.Checksum(out))
 }
 
+// any returns one of the entries.
+func (f *forgery) any(rnd *rand.Rand) *indexEntry { return &f.entries[rnd.IntN(len(f.entries))] }
+
 // forgeries change one entry, or several of which no two in a row agree with each other. rnd chooses where.
 var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
-	"position of one": func(f *forgery, rnd *rand.Rand) {
-		f.entries[rnd.IntN(len(f.entries))].bit += rnd.IntN(65) - 32
-	},
-	"position of one, far": func(f *forgery, rnd *rand.Rand) {
-		f.entries[rnd.IntN(len(f.entries))].bit += (rnd.IntN(401) - 200) * 8
+	"position of one":        func(f *forgery, rnd *rand.Rand) { f.any(rnd).bit += rnd.IntN(65) - 32 },
+	"position of one, far":   func(f *forgery, rnd *rand.Rand) { f.any(rnd).bit += (rnd.IntN(401) - 200) * 8 },
+	"predictor of one":       func(f *forgery, rnd *rand.Rand) { f.any(rnd).predictor[rnd.IntN(f.colours)] += 1 + rnd.Int32N(200) },
+	"predictor of one wraps": func(f *forgery, rnd *rand.Rand) { f.any(rnd).predictor[rnd.IntN(f.colours)] += 1 << 16 },
+	"another step":           func(f *forgery, rnd *rand.Rand) { f.header[1] = byte(1 + rnd.IntN(16)) },
+	"removed bytes of a row": func(f *forgery, rnd *rand.Rand) {
+		f.entries[rnd.IntN(len(f.entries)/f.rows)*f.rows].removed += 1 + rnd.IntN(8)
 	},
 	"positions of all after": func(f *forgery, rnd *rand.Rand) {
 		shift := 1 + rnd.IntN(64)
@@ -85,18 +90,12 @@ var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
 			f.entries[i].bit += shift
 		}
 	},
-	"predictor of one": func(f *forgery, rnd *rand.Rand) {
-		f.entries[rnd.IntN(len(f.entries))].predictor[rnd.IntN(f.colours)] += 1 + rnd.Int32N(200)
-	},
-	"predictor of one wraps": func(f *forgery, rnd *rand.Rand) {
-		f.entries[rnd.IntN(len(f.entries))].predictor[rnd.IntN(f.colours)] += 1 << 16
-	},
 	"predictors swapped": func(f *forgery, rnd *rand.Rand) {
-		a, b := &f.entries[rnd.IntN(len(f.entries))], &f.entries[rnd.IntN(len(f.entries))]
+		a, b := f.any(rnd), f.any(rnd)
 		a.predictor, b.predictor = b.predictor, a.predictor
 	},
 	"position of another": func(f *forgery, rnd *rand.Rand) {
-		a, b := &f.entries[rnd.IntN(len(f.entries))], f.entries[rnd.IntN(len(f.entries))]
+		a, b := f.any(rnd), f.any(rnd)
 		a.bit, a.predictor = b.bit, b.predictor
 	},
 	"neighbours alike": func(f *forgery, rnd *rand.Rand) {
@@ -108,10 +107,6 @@ var forgeries = map[string]func(f *forgery, rnd *rand.Rand){
 			f.entries[i].bit, f.entries[i].predictor = f.entries[i+1].bit, f.entries[i+1].predictor
 		}
 	},
-	"removed bytes of a row": func(f *forgery, rnd *rand.Rand) {
-		f.entries[rnd.IntN(len(f.entries)/f.rows)*f.rows].removed += 1 + rnd.IntN(8)
-	},
-	"another step": func(f *forgery, rnd *rand.Rand) { f.header[1] = byte(1 + rnd.IntN(16)) },
 	"noise everywhere": func(f *forgery, rnd *rand.Rand) {
 		for i := range f.entries {
 			f.entries[i].bit += rnd.IntN(9) - 4

@@ -7,9 +7,11 @@ import (
 	"hash/crc32"
 	"image"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +117,14 @@ func goldenFiles(t testing.TB) map[string]string {
 	}
 	testenv.Require(t, len(golden) >= 20, "testdata/golden.txt names %d files only", len(golden))
 	return golden
+}
+
+// goldenData returns the content of the golden files, by their names' order.
+func goldenData(t testing.TB) (files [][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
+		files = append(files, golden(t, name))
+	}
+	return files
 }
 
 // TestGolden compares small files with the checksums of Pillow's pixels, where there is no Pillow, and takes them apart.

@@ -15,11 +15,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
+// anyOf returns the offset of one of the bytes of a scan.
+func anyOf(rnd *rand.Rand, data []byte, scan int) int { return scan + rnd.IntN(len(data)-scan) }
+
 // damages are ways in which files come to harm. Each is given the file and where its first scan's data start.
 var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 	"bits flipped": func(rnd *rand.Rand, data []byte, scan int) []byte {
 		for range 1 + rnd.IntN(3) {
-			data[scan+rnd.IntN(len(data)-scan)] ^= 1 << rnd.IntN(8)
+			data[anyOf(rnd, data, scan)] ^= 1 << rnd.IntN(8)
 		}
 		return data
 	},
@@ -30,7 +33,7 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 		return data
 	},
 	"bytes lost": func(rnd *rand.Rand, data []byte, scan int) []byte {
-		at := scan + rnd.IntN(len(data)-scan)
+		at := anyOf(rnd, data, scan)
 		return slices.Delete(data, at, min(at+1+rnd.IntN(40), len(data)))
 	},
 	"bytes inserted": func(rnd *rand.Rand, data []byte, scan int) []byte {
@@ -38,17 +41,17 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 		for i := range extra {
 			extra[i] = byte(rnd.Uint32())
 		}
-		return slices.Insert(data, scan+rnd.IntN(len(data)-scan), extra...)
+		return slices.Insert(data, anyOf(rnd, data, scan), extra...)
 	},
 	"marker inserted": func(rnd *rand.Rand, data []byte, scan int) []byte {
 		marker := byte(rnd.Uint32())
 		if rnd.IntN(2) == 0 {
 			marker = markerRST0 + marker&7
 		}
-		return slices.Insert(data, scan+rnd.IntN(len(data)-scan), 0xff, marker)
+		return slices.Insert(data, anyOf(rnd, data, scan), 0xff, marker)
 	},
 	"fill bytes in the data": func(rnd *rand.Rand, data []byte, scan int) []byte {
-		for at := scan + rnd.IntN(len(data)-scan); ; at++ {
+		for at := anyOf(rnd, data, scan); ; at++ {
 			if at = at + max(0, bytes.Index(data[min(at, len(data)):], []byte{0xff, 0})); at+1 >= len(data) || data[at] != 0xff || data[at+1] != 0 {
 				return data
 			}
@@ -65,15 +68,15 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 		}
 	},
 	"cut, with EOI": func(rnd *rand.Rand, data []byte, scan int) []byte {
-		return append(data[:scan+rnd.IntN(len(data)-scan)], 0xff, markerEOI)
+		return append(data[:anyOf(rnd, data, scan)], 0xff, markerEOI)
 	},
 	"tail of zeros": func(rnd *rand.Rand, data []byte, scan int) []byte {
-		at := scan + rnd.IntN(len(data)-scan)
+		at := anyOf(rnd, data, scan)
 		clear(data[at:])
 		return append(data, make([]byte, rnd.IntN(3)*(len(data)-at))...)
 	},
 	"zeros inside": func(rnd *rand.Rand, data []byte, scan int) []byte {
-		at := scan + rnd.IntN(len(data)-scan)
+		at := anyOf(rnd, data, scan)
 		clear(data[at:min(at+1+rnd.IntN(300), len(data))])
 		return data
 	},
@@ -105,9 +108,7 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 // longFiles returns the golden files, some that are long enough for libjpeg's fast Huffman decoder, which it leaves near the
 // end of its input, and photographs if there are any.
 func longFiles(t testing.TB, py *pillow) (files [][]byte) {
-	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
-		files = append(files, golden(t, name))
-	}
+	files = goldenData(t)
 	path := filepath.Join(t.TempDir(), "whole.jpg")
 	for i, mode := range []string{"RGB", "RGB", "L", "CMYK"} {
 		for progressive := range 2 {
@@ -129,10 +130,7 @@ func TestDamagedGolden(t *testing.T) {
 	t.Parallel()
 	answers := pillowtest.Load(t, "testdata/damaged.crc", *update)
 	rnd := rand.New(rand.NewPCG(12, 13))
-	var files [][]byte
-	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
-		files = append(files, golden(t, name))
-	}
+	files := goldenData(t)
 	var all []*mutated
 	decoders, k := newDecoders(), 0
 	for _, kind := range slices.Sorted(maps.Keys(damages)) {
