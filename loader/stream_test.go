@@ -157,8 +157,7 @@ func TestCancel(t *testing.T) {
 		}
 		time.Sleep(time.Duration(taken) * time.Millisecond)
 		s.Close()
-		got, want := cfg.Slots.Free(), 4-len(lent)
-		testenv.Require(t, got == want, "%d slots came back, want %d", got, want)
+		testenv.Require(t, cfg.Slots.Free() == 4-len(lent), "%d slots came back, want %d", cfg.Slots.Free(), 4-len(lent))
 		_, err := s.Next(t.Context())
 		testenv.Require(t, errors.Is(err, ErrClosed), "Next after Close: %v", err)
 		for range cfg.Slots.Free() {
@@ -189,8 +188,7 @@ func TestNextKeepsItsBatch(t *testing.T) {
 		set.gate <- struct{}{}
 	}
 	for want := range 2 {
-		b, err := s.Next(t.Context())
-		testenv.Require(t, err == nil && b.Number == want, "Next: batch %d, %v; want batch %d", b.Number, err, want)
+		testenv.Require(t, testenv.Must(s.Next(t.Context()))(t).Number == want, "another batch than %d", want)
 	}
 	_, err = s.Next(t.Context())
 	testenv.Require(t, errors.Is(err, io.EOF), "after the last batch: %v, want io.EOF", err)

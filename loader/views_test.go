@@ -143,7 +143,7 @@ func TestPreviewOfASubstitute(t *testing.T) {
 		testenv.Require(t, len(b.Bad) == 1 && b.Bad[0].Position == 3, "%+v", b)
 		for i := range b.Count {
 			shown := p.Sample(i, 8)
-			testenv.Check(t, (shown.Bad != nil) == (i == 3), "position %d: bad is %v", i, shown.Bad)
+			testenv.Equal(t, shown.Bad != nil, i == 3, "position %d is bad", i)
 			if i != 3 || onError == Substitute {
 				checkViews(t, sc, b, i, shown)
 			} else if shown.Index != 13 || shown.Views != nil || shown.Label != BlankLabel || shown.Key != "k" || shown.Err != nil {

@@ -71,8 +71,8 @@ func TestBatchOnThePage(t *testing.T) {
 			sample.Width != 8 || sample.Height != 6 || len(sample.Views) != 3 || len(sample.Fields) != 4 {
 			t.Fatalf("position %d: %+v, the client has index %d", i, sample, indices[i])
 		}
-		words := map[string]string{"cat": "", "n02099601": "golden retriever"}
-		testenv.Equal(t, sample.Words, words[[]string{"cat", "n02099601"}[sample.Label]], "position %d: the words of %s", i, sample.Class)
+		class := [][2]string{{"cat", ""}, {"n02099601", "golden retriever"}}[sample.Label]
+		testenv.Equal(t, [2]string{sample.Class, sample.Words}, class, "position %d: the class of label %d, and its words", i, sample.Label)
 		got, size := pixelsOf(t, sample.Original.Picture)
 		testenv.Equal(t, size, image.Pt(8, 6), "position %d: the original's size", i)
 		testenv.DeepEqual(t, got, bytes.Repeat([]byte{byte(10 * sample.Label), byte(sample.Index), 7}, 48), "position %d: the original", i)
@@ -144,7 +144,7 @@ func TestPicturesAreMadeRarely(t *testing.T) {
 	testenv.Until(t, func() bool { return !session.snapshot.Load().sends })
 	session.mayMake()
 	kept, _ := ts.batch(1)
-	testenv.Check(t, kept.Batch == 1, "after the epoch: %+v", kept)
+	testenv.Equal(t, kept.Batch, 1, "the batch that is kept after the epoch")
 }
 
 // TestPicturesAreFew bounds the pictures of a sample with many views.

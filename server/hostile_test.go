@@ -107,8 +107,7 @@ func TestWrongReleases(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	refuse := func(slot int) {
 		t.Helper()
-		e := c.refuses(releaseRequest{Slot: slot}, kindBadRequest)
-		testenv.Check(t, e.Request == "release", "release of slot %d: %+v", slot, e)
+		testenv.Equal(t, c.refuses(releaseRequest{Slot: slot}, kindBadRequest).Request, "release", "the request of slot %d", slot)
 	}
 	refuse(0) // before any was lent
 	a, b := c.begun(0), expect[batchMessage](c)

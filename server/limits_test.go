@@ -66,8 +66,7 @@ func TestEachSessionLeavesHalf(t *testing.T) {
 	m, ok := ts.ask(openRequest{}).(errorMessage)
 	testenv.Check(t, ok && m.ErrKind == kindBadRequest && strings.Contains(m.Message, want), "a session more: %+v", m)
 	for i, c := range clients {
-		got := c.epoch(0, 0)
-		testenv.Check(t, len(got) == 20, "session %d: %d batches", i, len(got))
+		testenv.Equal(t, len(c.epoch(0, 0)), 20, "batches of session %d", i)
 		c.close()
 	}
 	ts.checkIdle()

@@ -65,8 +65,7 @@ func TestReloadServesWhatHasBecomeWhole(t *testing.T) {
 		reply := ts.ask(m)
 		testenv.Check(t, answers[openedReply](reply), "split %s: %+v", m.Split, reply)
 	}
-	problems := ts.catalog.Load().problems()
-	testenv.Check(t, len(problems) == 0, "still damaged: %v", problems)
+	testenv.Equal(t, len(ts.catalog.Load().problems()), 0, "problems that are left")
 	ts.checkIdle()
 }
 
@@ -78,15 +77,13 @@ func TestReloadUnderASession(t *testing.T) {
 	ts := startServer(t, dir, finding(dir))
 	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
 	before := ts.catalog.Load().sets["train"]
-	b := c.begun(0)
-	testenv.Require(t, b.Count == 3, "%v", b)
+	testenv.Require(t, c.begun(0).Count == 3, "the first batch is not whole")
 	c.refused(kindCorrupt)
 	replaceSet(t, filepath.Join(dir, "train"), "train", 9, 1)
 	ts.reload()
 	testenv.Check(t, before.using() == 1, "the set of before has %d users, want the session", before.using())
 	c.send(releaseRequest{Slot: 0})
-	got := c.epoch(1, 0)
-	testenv.Check(t, len(got) == 3, "%d batches", len(got))
+	testenv.Equal(t, len(c.epoch(1, 0)), 3, "batches")
 	testenv.Check(t, before.using() == 0, "the set of before has %d users", before.using())
 	c.close()
 	ts.checkIdle()
@@ -188,8 +185,7 @@ func TestReloadsUnderSessions(t *testing.T) {
 	close(stop)
 	reloads.Wait()
 	ts.checkIdle()
-	set := ts.catalog.Load().sets["train"]
-	testenv.Check(t, set.using() == 1, "the set has %d users", set.using())
+	testenv.Equal(t, ts.catalog.Load().sets["train"].using(), 1, "users of the set")
 }
 
 // TestOtherClassesAreLogged serves splits whose labels mean other classes.

@@ -71,8 +71,7 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 		}
 	}
 	for epoch := int64(1); epoch < 3; epoch++ {
-		n := len(c.epoch(epoch, 0))
-		testenv.Check(t, n == 20, "epoch %d: %d batches with a slot held, want 20", epoch, n)
+		testenv.Equal(t, len(c.epoch(epoch, 0)), 20, "batches of epoch %d with a slot held", epoch)
 		testenv.Same(t, c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes], want, "the slot that the client holds in epoch %d", epoch)
 	}
 	c.send(releaseRequest{Slot: *held.Slot})
@@ -85,8 +84,7 @@ func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
 	first := c.begun(0)
 	for _, bad := range []startRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
-		e := c.refuses(bad, kindBadRequest)
-		testenv.Check(t, e.Request == "start", "%+v: %+v", bad, e)
+		testenv.Equal(t, c.refuses(bad, kindBadRequest).Request, "start", "the request that %+v is", bad)
 	}
 	c.send(releaseRequest{Slot: *first.Slot})
 	b := expect[batchMessage](c)

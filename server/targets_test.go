@@ -152,8 +152,7 @@ func TestTargetsWithFeeders(t *testing.T) {
 	fed.awaitFeeders(true)
 	for _, m := range sessions {
 		want := alone.dial().hello().open(m).digest(3, nil)
-		got := fed.dial().hello().open(m).digest(3, nil)
-		testenv.Check(t, got == want, "%s: other batches with a feeder", m.OnError)
+		testenv.Check(t, fed.dial().hello().open(m).digest(3, nil) == want, "%s: other batches with a feeder", m.OnError)
 	}
 	work := fed.feeders.Status()
 	testenv.Check(t, work.Late != 0 || work.Samples >= 200, "the feeder made %d samples", work.Samples)

@@ -64,9 +64,9 @@ func TestStatus(t *testing.T) {
 		out := outputOf(t, imgfeed("status", address))
 		testenv.Contains(t, out, "unix:"+socket+"\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class",
 			"all 2 partitions", "\ntrain  0/1   ", "threads: ", "training is the limit")
-		for line := range strings.Lines(out) {
-			line = strings.TrimSpace(line)
-			testenv.Check(t, utf8.RuneCountInString(line) <= 80 || !strings.Contains(line, " "), "a line of more than 80 columns: %s", line)
+		for line := range strings.SplitSeq(out, "\n") {
+			one := !strings.Contains(strings.TrimSpace(line), " ")
+			testenv.Check(t, utf8.RuneCountInString(line) <= 80 || one, "a line of more than 80 columns: %s", line)
 		}
 	}
 	out := outputOf(t, imgfeed("status", "--json", socket))

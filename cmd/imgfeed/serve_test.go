@@ -169,13 +169,12 @@ func TestServePrintsAndStops(t *testing.T) {
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	start(t, cmd)
-	info, err := os.Stat(path)
-	testenv.Check(t, err == nil && info.Mode().Perm() == 0o666, "socket: %v, %v; want mode 0666", info, err)
+	testenv.Equal(t, testenv.Must(os.Stat(path))(t).Mode().Perm(), 0o666, "the socket's mode")
 	h := hello(t, path)
 	testenv.Check(t, h.PID == cmd.Process.Pid && h.Sets[0].Split == "train", "status: %+v", h)
 	fails(t, fmt.Sprintf("process %d already listens", cmd.Process.Pid), "serve", data, "--socket", path)
 	cmd.Process.Signal(syscall.SIGTERM)
-	err = cmd.Wait()
+	err := cmd.Wait()
 	testenv.Check(t, err == nil, "%v, %s", err, &log)
 	testenv.Contains(t, out.String(),
 		"serves "+data+", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:"+path,
@@ -301,8 +300,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	testenv.OK(t, cmd.Start())
 	line := testenv.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	pid := testenv.Must(strconv.Atoi(strings.TrimSpace(line)))(t)
-	h := hello(t, path)
-	testenv.Check(t, h.PID == pid, "the server's process is %d, its owner started %d", h.PID, pid)
+	testenv.Equal(t, hello(t, path).PID, pid, "the process of the server, which its owner started")
 	time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
 	testenv.Equal(t, hello(t, path).PID, pid, "the server ended with its owner's thread")
 	cmd.Process.Kill()
@@ -412,8 +410,7 @@ func TestGiveProcessors(t *testing.T) {
 			t.Skip("the number of processors is set by GOMAXPROCS")
 		}
 		reading(c.reading)
-		got := runtime.GOMAXPROCS(0)
-		testenv.Check(t, got == c.want, "%d threads, reading takes %d: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
+		testenv.Equal(t, runtime.GOMAXPROCS(0), c.want, "Go's processors for %d threads and %d of reading", c.threads, c.reading)
 	}
 }
 

@@ -80,8 +80,7 @@ func TestUnpackedDataset(t *testing.T) {
 			testenv.Check(t, err == nil && m.Samples == change.samples && slices.Equal(m.Classes, []string{"10", "2"}), "%+v, %v", m, err)
 		}
 	}
-	note := x.notes[0]
-	testenv.Check(t, strings.Contains(note, "imgshard build --class-order string "+dir), "%v", note)
+	testenv.Contains(t, x.notes[0], "imgshard build --class-order string "+dir)
 	x.notes = nil
 	testenv.OK(t, os.CopyFS(dir+"-shards", os.DirFS(testenv.Must(x.set(t.Context(), dir))(t))))
 	testenv.Must(x.set(t.Context(), dir+"/"))(t)
@@ -116,8 +115,7 @@ func TestNotADataset(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	x, _ := testIndexer(t)
 	for _, path := range []string{oneSet(t), filepath.Join(t.TempDir(), "missing")} {
-		set, err := x.set(t.Context(), path)
-		testenv.Check(t, set == path && err == nil, "%s: %s, %v", path, set, err)
+		testenv.Equal(t, testenv.Must(x.set(t.Context(), path))(t), path, "what is left to who opens it")
 	}
 	dir := classFolders(t, "cat", "dog")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -131,8 +129,7 @@ func TestNotADataset(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.tar")
 	write(t, file, []byte("not a tar"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	_, err = x.set(t.Context(), file)
-	testenv.Check(t, err != nil && strings.Contains(err.Error(), file+" is not packed, and cannot be indexed: "), "%v", err)
+	testenv.Fails(x.set(t.Context(), file))(t, file+" is not packed, and cannot be indexed: ")
 }
 
 // TestUnpackedNotes tells at each start which folders were skipped, which classes are empty, and what was left out.
@@ -226,9 +223,7 @@ func TestUnpackedNotUTF8(t *testing.T) {
 		t.Skip(err) // a file system without such names
 	}
 	x, _ := testIndexer(t)
-	_, err := x.set(t.Context(), dir)
-	testenv.Check(t, err != nil && strings.Contains(err.Error(), "is not UTF-8, and an index names where the images lie: rename it"),
-		"%v", err)
+	testenv.Fails(x.set(t.Context(), dir))(t, "is not UTF-8, and an index names where the images lie: rename it")
 }
 
 // TestUnpackedCacheFull names the variable that moves the indexes, as a loader has no path for them.
@@ -314,9 +309,7 @@ func TestDefaultPaths(t *testing.T) {
 	} {
 		t.Chdir(tt.folder)
 		t.Setenv(dataEnv, tt.env)
-		got, err := setPathsOf(tt.args)
-		testenv.Check(t, err == nil && got.String() == tt.want,
-			"%v in %s, $%s is %q: %v, %v; want %s", tt.args, tt.folder, dataEnv, tt.env, got, err, tt.want)
+		testenv.Equal(t, testenv.Must(setPathsOf(tt.args))(t).String(), tt.want, "%v in %s, $%s is %q", tt.args, tt.folder, dataEnv, tt.env)
 	}
 	write(t, filepath.Join(empty, "notes.txt"), nil)
 	t.Chdir(empty)
@@ -360,6 +353,5 @@ func TestCacheCommand(t *testing.T) {
 		"while it is used: %s", text)
 	kept.Close()
 	run("rm", dir)
-	left, err := os.ReadDir(dir)
-	testenv.Check(t, err == nil && len(left) == 1, "%v are left, %v", left, err)
+	testenv.Equal(t, len(testenv.Must(os.ReadDir(dir))(t)), 1, "files that are left")
 }

@@ -152,8 +152,7 @@ func TestWhatIsSelected(t *testing.T) {
 		cfg.Selection = mustSelect(t, SelectionConfig{Samples: n})
 		testenv.DeepEqual(t, all(t, cfg), plain, "a selection of everything")
 		for i, got := range serve("repeats") { // each sample of the plain sequence three times in a row
-			want := (pick{plain[i/3], i % 3})
-			testenv.Require(t, got == want, "repeats: position %d is %v, want %v", i, got, want)
+			testenv.Require(t, got == pick{plain[i/3], i % 3}, "repeats: position %d is %v", i, got)
 		}
 		testenv.DeepEqual(t, indicesOf(serve("shorter")), plain[:(n+1)/2], "shorter")
 		for name, s := range map[string]*Selection{"subset": made["subset"], "order": made["order"]} {
@@ -229,8 +228,7 @@ func TestWeightedDrawsAreInProportion(t *testing.T) {
 func TestWeightedDrawsGolden(t *testing.T) {
 	s := mustSelect(t, SelectionConfig{Samples: 10, Weights: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Positions: 20})
 	got := all(t, Config{Fingerprint: "golden", Samples: 10, Seed: 7, Epoch: 3, BatchSize: 20, Selection: s})
-	want := []int{6, 1, 0, 3, 8, 5, 9, 9, 6, 7, 7, 3, 9, 9, 6, 4, 8, 7, 5, 9}
-	testenv.Check(t, slices.Equal(got, want), "%#v, want %v", got, want)
+	testenv.DeepEqual(t, got, []int{6, 1, 0, 3, 8, 5, 9, 9, 6, 7, 7, 3, 9, 9, 6, 4, 8, 7, 5, 9}, "the draws")
 }
 
 // TestARanksOwnOrder serves each rank its own list, from every batch on.
@@ -329,8 +327,7 @@ func TestSelectedBatchesDoNotAllocate(t *testing.T) {
 	for name, s := range selections(t, n) {
 		p := testenv.Must(New(Config{Samples: n, BatchSize: 256, Shuffle: true, Selection: s}))(t)
 		dst, again := make([]int, 256), make([]int, 256)
-		n := testing.AllocsPerRun(10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) })
-		testenv.Check(t, n == 0, "%s: a batch allocates %v times", name, n)
+		testenv.NoAllocations(t, 10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) }, "%s: a batch", name)
 	}
 }
 
@@ -354,12 +351,10 @@ func TestAlternativesAreEveryOther(t *testing.T) {
 	cfg := Config{Fingerprint: "ab", Samples: 30, Partitions: 3, World: 1, BatchSize: 4, Seed: 5, Epoch: 2, Shuffle: true}
 	got := alternatives(t, cfg, 7, 0)
 	want := []int{1, 4, 10, 13, 16, 19, 22, 25, 28}
-	sorted := slices.Sorted(slices.Values(got))
-	testenv.Require(t, slices.Equal(sorted, want), "%v, want %v in some order", got, want)
+	testenv.DeepEqual(t, slices.Sorted(slices.Values(got)), want, "the others, in order")
 	other := cfg
 	other.World, other.Rank, other.BatchSize, other.Consumed, other.Shuffle = 4, 3, 2, 8, false
-	again := alternatives(t, other, 7, 0)
-	testenv.Check(t, slices.Equal(got, again), "rank 3 of 4 has %v, rank 0 of 1 %v", again, got)
+	testenv.DeepEqual(t, alternatives(t, other, 7, 0), got, "the others by rank 3 of 4")
 	// Other seeds, epochs, samples and repetitions begin elsewhere, at every position in the end.
 	begins := map[int]bool{}
 	for epoch := range 100 {

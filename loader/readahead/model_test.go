@@ -150,8 +150,7 @@ func (m *modelStream) compare(b *modelBatch) {
 		"%d samples are at hand, want %d: %v, %v", got, atHand, b.samples, m.set.state[b.first:b.first+m.size])
 	testenv.Require(m.t, !b.warm || b.AtHand() == (left > 0) || m.agains != 0,
 		"a warm batch has %d samples left, at hand: %v", left, b.AtHand())
-	pending := len(m.set.pending)
-	testenv.Require(m.t, pending <= m.set.reads, "%d reads are in flight, %d pay", pending, m.set.reads)
+	testenv.Require(m.t, len(m.set.pending) <= m.set.reads, "%d reads are in flight, %d pay", len(m.set.pending), m.set.reads)
 }
 
 // take lets a worker take samples: right ones, each once, whose bytes are there.
@@ -159,7 +158,7 @@ func (m *modelStream) take(b *modelBatch) {
 	m.t.Helper()
 	atHand, began := b.AtHand(), time.Now()
 	taken := b.Take(1+m.rng.IntN(4), nil)
-	testenv.Require(m.t, atHand == (len(taken) > 0) && time.Since(began) <= 0,
+	testenv.Require(m.t, atHand == (len(taken) > 0) && time.Since(began) == 0,
 		"at hand: %v, and a worker gets %d samples after %v", atHand, len(taken), time.Since(began))
 	for _, s := range taken {
 		testenv.Require(m.t, b.samples[s.Position] == "" && s.Index == b.first+s.Position,

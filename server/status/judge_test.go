@@ -58,8 +58,7 @@ func TestJudgeCPU(t *testing.T) {
 		testenv.Check(t, got == want, "%s: %s", stored, s.Advice)
 	}
 	bucket := Set{ServedSet: ServedSet{KeepsFiles: true}, Path: "s3://bucket/train"}
-	command := bucket.repack("pixels", "")
-	testenv.Check(t, command == "\n    imgshard repack s3://bucket/train -o train-pixels --encoding pixels", "%v", command)
+	testenv.Equal(t, bucket.repack("pixels", ""), "\n    imgshard repack s3://bucket/train -o train-pixels --encoding pixels", "a command")
 	bucket.Joined = []int{1, 1}
 	testenv.Equal(t, bucket.repack("pixels", ""), "", "a command for joined sets")
 }
@@ -73,8 +72,7 @@ func TestStoreLines(t *testing.T) {
 	}
 	check := func(want ...string) {
 		t.Helper()
-		got := s.text()
-		testenv.Check(t, got == strings.Join(want, "\n"), "%q, want %q", got, want)
+		testenv.Equal(t, s.text(), strings.Join(want, "\n"), "the lines")
 	}
 	store := "store: 3.0 MiB/s, 25 requests/s, 12 of 64 under way, 0.4/s repeated"
 	check(store, "from memory 10 %, cache 60 %, store 30 %; cache 25 % of 4.0 GiB, hit rate 67 %")
@@ -105,8 +103,7 @@ func TestJudgeFeeders(t *testing.T) {
 	}
 	fs := Feeders{work, []Feeder{here, away}}
 	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
-	got, want := fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"
-	testenv.Check(t, got == want, "%s\nwant\n%s", got, want)
+	testenv.Equal(t, fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused", "the lines")
 }
 
 // TestTextFits looks at the width of the text, and at the commands in it, which can be copied.

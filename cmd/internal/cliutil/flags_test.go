@@ -26,10 +26,8 @@ func TestSeed(t *testing.T) {
 		{"-1", true, false}, {"-9223372036854775808", true, false},
 		{"9223372036854775808", false, false}, {"-9223372036854775809", false, false}, {"1.5", false, false}, {"1e3", false, false}, {"", false, false}, {" 5", false, false},
 	} {
-		err := draws.Set(test.text)
-		testenv.Check(t, (err == nil) == test.draws, "draws: %q: %v", test.text, err)
-		err = packs.Set(test.text)
-		testenv.Check(t, (err == nil) == test.packs, "packs: %q: %v", test.text, err)
+		testenv.Equal(t, draws.Set(test.text) == nil, test.draws, "draws: %q is taken", test.text)
+		testenv.Equal(t, packs.Set(test.text) == nil, test.packs, "packs: %q is taken", test.text)
 	}
 	testenv.Check(t, draws.String() == "-9223372036854775808" && packs.String() == "9223372036854775807",
 		"the last ones are %v and %v", draws, packs)
@@ -96,8 +94,7 @@ func TestChoices(t *testing.T) {
 		c.Flags().Float64("rate", 0, "")
 		root := Root(&cobra.Command{Use: "tool"}, Manual{}, c)
 		root.SetArgs([]string{"run", flag})
-		err := root.Execute()
-		testenv.Check(t, err != nil && err.Error() == want, "%s: %v, want %s", flag, err, want)
+		testenv.Equal(t, fmt.Sprint(root.Execute()), want, "%s", flag)
 	}
 }
 

@@ -83,8 +83,7 @@ func TestParts(t *testing.T) {
 	says(t, 1, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2", "merge", out)
 	part("1/2")
 	testenv.Contains(t, succeed(t, "merge", out), "train: 9 images of 3 classes", "val: 3 images")
-	diag := part("1/2")
-	testenv.Check(t, strings.Contains(diag, "is complete: use --force here"), "%v", diag)
+	testenv.Contains(t, part("1/2"), "is complete: use --force here")
 }
 
 // TestSelect takes some of the samples, by their keys and by their indices: labels stay as they are.
@@ -112,8 +111,7 @@ func TestSelect(t *testing.T) {
 	list := sourcetest.Write(t, filepath.Join(dir, "keys"), []byte(strings.Join(keys[2:5], "\n")+"\n"))
 	only, rest := build("only", "build", train, "--only", list), build("rest", "build", train, "--exclude", list)
 	testenv.Check(t, len(only) == 3 && len(rest) == len(all)-3, "%d and %d samples of %d", len(only), len(rest), len(all))
-	again := build("again", "repack", filepath.Join(dir, "all"), "--exclude", list)
-	testenv.Check(t, maps.Equal(again, rest), "repack takes %v, build %v", again, rest)
+	testenv.DeepEqual(t, build("again", "repack", filepath.Join(dir, "all"), "--exclude", list), rest, "what repack takes")
 	for key, label := range rest {
 		testenv.Check(t, all[key] == label && !slices.Contains(keys[2:5], key),
 			"%s has the label %s, and %s in all", key, label, all[key])
@@ -144,10 +142,10 @@ func TestClassesOfTrain(t *testing.T) {
 	testenv.OK(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
 	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
 	const warning = "has other classes than "
-	_, diag, _ := imgshard(t, "build", train)
-	testenv.Check(t, !strings.Contains(diag, warning), "train by itself: %s", diag)
+	_, diag, status := imgshard(t, "build", train)
+	testenv.Require(t, status == 0 && !strings.Contains(diag, warning), "train by itself: status %d, %s", status, diag)
 	says(t, 0, "warning: "+val+" "+warning+train+"-shards beside it, from label 0 on", "build", val)
-	_, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards")
+	_, diag, status = imgshard(t, "build", val, "--force", "--classes", train+"-shards")
 	testenv.Check(t, status == 0 && !strings.Contains(diag, "warning"), "status %d, %s", status, diag)
 	m, err := shard.ReadManifest(val + "-shards")
 	testenv.Check(t, err == nil && len(m.Classes) == 4 && m.Classes[0] == classes[0].Name(), "%v, %v", m, err)
@@ -206,8 +204,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	p.finish()
 	screen.Close()
 	drawn, _ := io.ReadAll(terminal) // A terminal without a screen ends by an error.
-	want := "\rtrain: packing 2 of 1,500 ima\x1b[K\rtrain: packing 3 of 1,500 ima\x1b[K\r\x1b[K"
-	testenv.Check(t, string(drawn) == want, "%q, want %q", drawn, want)
+	testenv.Equal(t, string(drawn), "\rtrain: packing 2 of 1,500 ima\x1b[K\rtrain: packing 3 of 1,500 ima\x1b[K\r\x1b[K", "what is drawn")
 }
 
 // TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
@@ -252,8 +249,7 @@ func TestTook(t *testing.T) {
 		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: 1, Total: 2}) // which begins a stage and not a summary
 		clock = clock.Add(want)
 		p.finish()
-		got := p.took()
-		testenv.Check(t, got == want, "%v, want %v", got, want)
+		testenv.Equal(t, p.took(), want, "the time")
 	}
 }
 
@@ -377,8 +373,7 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		testenv.OK(t, os.CopyFS(bad, os.DirFS(good)))
 		testenv.OK(t, damage(filepath.Join(bad, name)))
 		testenv.Contains(t, succeed(t, "copy", good, bad), "1 file copied, 1 kept")
-		got, err := os.ReadFile(filepath.Join(bad, name))
-		testenv.Check(t, err == nil && string(got) == string(want), "%s: the shard is another one, %v", what, err)
+		testenv.Same(t, testenv.Must(os.ReadFile(filepath.Join(bad, name)))(t), want, "%s: the shard", what)
 		testenv.OK(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
 		says(t, 1, "its manifest is damaged", "copy", good, bad)
 	}

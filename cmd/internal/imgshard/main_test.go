@@ -135,8 +135,7 @@ func TestLsNamed(t *testing.T) {
 	all, _, _ := imgshard(t, "ls", trainSet)
 	lines := strings.SplitAfter(all, "\n")
 	last := strings.Split(lines[3], "\t")
-	text := succeed(t, "ls", trainSet, last[1], "1")
-	testenv.Check(t, text == lines[3]+lines[1], "%v", text)
+	testenv.Equal(t, succeed(t, "ls", trainSet, last[1], "1"), lines[3]+lines[1], "the lines of two samples")
 	says(t, 1, `"nonsense"`, "ls", trainSet, "1", "nonsense")
 }
 

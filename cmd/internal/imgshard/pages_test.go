@@ -118,8 +118,7 @@ func TestDistribution(t *testing.T) {
 	testenv.Check(t, few.Median == 1 && few.P95 == 2 && few.P5 == 1, "of three and one: %+v", few)
 	none := tally{}.distribution()
 	testenv.Check(t, none.Count == 0 && !math.IsNaN(none.Mean), "of nothing: %+v", none)
-	line := sparkline([]int{0, 1, 4, 8, 0, 0})
-	testenv.Check(t, line == " ▁▄█", "%q", line)
+	testenv.Equal(t, sparkline([]int{0, 1, 4, 8, 0, 0}), " ▁▄█", "a line of bars")
 }
 
 // picturesOf decodes the pictures in a page.
@@ -176,8 +175,7 @@ func TestViewOfASet(t *testing.T) {
 		want int
 	}{{[]string{"--class", "dog"}, 1}, {[]string{"--find", "2.jpg"}, 1}, {[]string{"--index", "0,3"}, 2}, {[]string{"-n", "2"}, 2}} {
 		page := succeed(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
-		n := strings.Count(page, "<figure")
-		testenv.Check(t, n == tt.want, "%v: %d figures, want %d", tt.args, n, tt.want)
+		testenv.Equal(t, strings.Count(page, "<figure"), tt.want, "figures of %v", tt.args)
 	}
 }
 

@@ -218,8 +218,7 @@ func TestLongestBlocks(t *testing.T) {
 	r.seek(d.scan.bytes, 0)
 	testenv.Require(t, r.decodeBlocks(blocks[:], &predictor, &extent, false), "the longest blocks were taken for invalid")
 	used := r.position(d.scan.bytes)
-	want := batchBlocksMax * (31 + 63*31)
-	testenv.Check(t, used == want, "the longest blocks took %d bits, want %d", used, want)
+	testenv.Equal(t, used, batchBlocksMax*(31+63*31), "the bits of the longest blocks")
 	limit := (len(d.scan.bytes) - 8) * 8
 	testenv.Check(t, used+64 <= limit, "the reader came to bit %d, and may load up to %d", used, limit)
 }
@@ -243,8 +242,7 @@ func TestLimits(t *testing.T) {
 		var format *FormatError
 		_, _, err = d.AppendIndex(nil, data)
 		testenv.Check(t, errors.As(err, &format), "%s of 10000×10000 pixels: %v", name, err)
-		n := len(d.coefs.quads)
-		testenv.Check(t, n <= 0, "%s: room was made for %d quads of coefficients", name, n)
+		testenv.Equal(t, len(d.coefs.quads), 0, "%s: quads of coefficients for which room was made", name)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/crc32c"
@@ -148,8 +147,7 @@ func indexedFiles(t testing.TB, d *Decoder) (files []indexedFile) {
 			return
 		}
 		f := indexedFile{name: name, data: data, index: parseForgery(t, d, index), size: image.Pt(config.Width, config.Height)}
-		again := f.index.encode()
-		testenv.Require(t, bytes.Equal(again, index), "%s: the index comes out as %x, was %x", name, again, index)
+		testenv.Same(t, f.index.encode(), index, "%s: the index encoded again", name)
 		f.pix = testenv.Must(decodeRegion(d, data, nil, image.Rectangle{Max: f.size}))(t)
 		files = append(files, f)
 	}
@@ -234,8 +232,7 @@ func TestIndexAnchors(t *testing.T) {
 			forged := f.clone()
 			change(&forged.entries[i])
 			_, err := decodeRegion(d, data, forged.encode(), last)
-			testenv.Check(t, err != nil && strings.Contains(err.Error(), "at a restart"),
-				"%s: entry %d of %d: error %v", name, i, len(f.entries), err)
+			testenv.Says(t, fmt.Sprintf("%s: entry %d of %d", name, i, len(f.entries)), err, "at a restart")
 		}
 		check(0, func(e *indexEntry) { e.bit++ })
 		for i, e := range f.entries {

@@ -52,8 +52,7 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
 	refuses(t, "a file that is not a socket", file, "not a socket")
-	content, _ := os.ReadFile(file)
-	testenv.Check(t, string(content) == "data", "Listen touched a file that is not a socket")
+	testenv.Equal(t, string(testenv.Must(os.ReadFile(file))(t)), "data", "a file that is not a socket")
 	refuses(t, "a path that is too long", "/tmp/"+strings.Repeat("x", 120), "limit")
 }
 
