@@ -271,9 +271,8 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		pool := newTestPool(t, 2)
 		slowConfig := testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1)
 		s := openStream(t, pool, slowConfig)
-		if time.Sleep(time.Second); pool.Reading() != 2*time.Second {
-			t.Errorf("two workers have waited for reads for %v", pool.Reading())
-		}
+		time.Sleep(time.Second)
+		testenv.Equal(t, pool.Reading(), 2*time.Second, "the time for which two workers have waited for reads")
 		fastConfig := testStream(t, fast, plan.Config{Samples: 1 << 10, BatchSize: 8}, 3)
 		other := openStream(t, pool, fastConfig)
 		go drain(t, other, fastConfig)

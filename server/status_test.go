@@ -86,11 +86,9 @@ func TestBadSamplesAreListed(t *testing.T) {
 func TestPage(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	w := ts.get("/", "Accept", "text/html,*/*")
-	for _, want := range []string{`<body class="status">`, "default-src &#39;none&#39;", "var uPlot=", "fetch(`status.json"} {
-		if w.Code != 200 || !strings.Contains(w.Body.String(), want) || w.Header().Get("Content-Security-Policy") != "frame-ancestors 'none'" {
-			t.Errorf("/: %d %v, no %s in %s", w.Code, w.Header(), want, w.Body)
-		}
-	}
+	testenv.Equal(t, w.Code, 200, "the page's status")
+	testenv.Equal(t, w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'", "who may show it")
+	testenv.Contains(t, w.Body.String(), `<body class="status">`, "default-src &#39;none&#39;", "var uPlot=", "fetch(`status.json")
 	toCurl := ts.get("/", "Accept", "*/*").Body.String()
 	testenv.Check(t, strings.HasPrefix(toCurl, "imgfeed test, process "), "to curl: %s", toCurl)
 }

@@ -48,9 +48,7 @@ func TestBenchCommand(t *testing.T) {
 	var r benchResult
 	err = json.Unmarshal([]byte(out), &r)
 	testenv.Check(t, err == nil && r.Images != 0 && r.BatchSize == 4 && r.Threads == 1, "%s: %v", out, err)
-	for _, field := range []string{"images_per_second", "cpu_seconds", "stage_seconds"} {
-		testenv.Check(t, strings.Contains(out, `"`+field+`"`), "%s is missing in %s", field, out)
-	}
+	testenv.Contains(t, out, `"images_per_second"`, `"cpu_seconds"`, `"stage_seconds"`)
 	out, err = runBenchCommand(benchSet, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
 	testenv.Check(t, err == nil && strings.Contains(out, `"resampler": "pillow-12"`), "%s: %v", out, err)
 	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--gpu-rate", "0.5")

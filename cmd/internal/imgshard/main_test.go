@@ -222,9 +222,8 @@ func TestVerifyNamesAll(t *testing.T) {
 	testenv.Equal(t, status, 1, "verify's status")
 	testenv.Contains(t, text, filepath.Join(parent, "val")+": every checksum is right")
 	testenv.Check(t, !strings.Contains(text, "train: every checksum"), "%s", text)
-	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
-		testenv.Contains(t, diag, filepath.Join(parent, want))
-	}
+	testenv.Contains(t, diag, filepath.Join(parent, "train/rank-0001/00000.imgshard"), filepath.Join(parent, "lost/manifest.json"),
+		filepath.Join(parent, "train: problems found: 1"))
 	testenv.OK(t, os.RemoveAll(filepath.Join(parent, "train/rank-0001")))
 	testenv.Contains(t, succeed(t, "verify", filepath.Join(parent, "train")), "not verified: rank-0001")
 	says(t, 1, "incomplete: 1 partition is missing: copy rank-0001", "verify", "--complete", filepath.Join(parent, "train"))

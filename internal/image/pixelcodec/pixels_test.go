@@ -164,9 +164,8 @@ func TestParams(t *testing.T) {
 	p := Params{Codec: Bitpack, BandRows: 4, Groups: groups}
 	text := testenv.Must(json.Marshal(p))(t)
 	var back Params
-	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, p) {
-		t.Fatalf("%s comes back as %+v, %v", text, back, err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &back))
+	testenv.Require(t, reflect.DeepEqual(back, p), "%s comes back as %+v", text, back)
 	w, h := 70, 30
 	pix := testImage(w, h, 3)
 	for _, level := range kernel.Available() {
@@ -195,12 +194,8 @@ func TestWrongArguments(t *testing.T) {
 			err := c.Decode(dst, 200, blob, r)
 			testenv.Check(t, err != nil, "Decode accepted rectangle %v", r)
 		}
-		if err := c.Decode(dst, 119, blob, image.Rect(0, 0, 40, 30)); err == nil {
-			t.Error("Decode accepted a stride that is too short")
-		}
-		if err := c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)); err == nil {
-			t.Error("Decode accepted a destination that is too short")
-		}
+		testenv.Check(t, c.Decode(dst, 119, blob, image.Rect(0, 0, 40, 30)) != nil, "Decode accepted a stride that is too short")
+		testenv.Check(t, c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)) != nil, "Decode accepted a destination that is too short")
 		for _, o := range []resample.Output{
 			{Pix: dst, Width: 40, Height: 29},
 			{Pix: dst[:len(dst)-1], Width: 40, Height: 30, Layout: resample.NCHW, Flip: true},
@@ -208,10 +203,8 @@ func TestWrongArguments(t *testing.T) {
 			err := c.DecodeTo(o, blob, image.Rect(0, 0, 40, 30))
 			testenv.Check(t, err != nil, "DecodeTo accepted an output of %d×%d with %d bytes", o.Width, o.Height, len(o.Pix))
 		}
-		var limit *LimitError
-		if _, err := c.Encode(nil, pix, 3*(MaxDimension+1), MaxDimension+1, 1); !errors.As(err, &limit) {
-			t.Errorf("Encode of too wide an image: %v, want a *LimitError", err)
-		}
+		_, err := c.Encode(nil, pix, 3*(MaxDimension+1), MaxDimension+1, 1)
+		testenv.Check(t, errors.As(err, new(*LimitError)), "Encode of too wide an image: %v, want a *LimitError", err)
 		for _, args := range [][3]int{{119, 40, 30}, {120, 40, 31}, {120, 0, 30}, {120, 40, 0}} {
 			_, err := c.Encode(nil, pix, args[0], args[1], args[2])
 			testenv.Check(t, err != nil, "Encode accepted stride, width and height %v", args)
