@@ -79,8 +79,9 @@ func TestTargets(t *testing.T) {
 	write("../bare/labels/a.txt", nil)
 	_, diag, _ := imgshard(t, "build", filepath.Join(dir, "bare"), "--drop-empty")
 	testenv.Contains(t, diag, "has no image with objects, and --drop-empty leaves out the others (1)")
-	m, err := shard.ReadManifest(set)
-	testenv.Require(t, err == nil && m.Samples == 2, "%v, %v", m, err)
+	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 2 {
+		t.Fatal(m, err)
+	}
 	out := succeed(t, "ls", set, "--fields", "--json")
 	testenv.Check(t, strings.Count(out, `"labels":[1,0]`) == 2 && strings.Contains(out, `"mask":{"height":20,"width":40}`), "%s", out)
 	out = succeed(t, "stats", set, "--json")
