@@ -177,13 +177,17 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 	quiet = false
 }
 
-// TestProgressOnATerminal changes one line, as wide as the terminal, and clears it.
+// TestProgressOnATerminal changes one line, as wide as the terminal, and clears it; no line where a terminal cannot go back on it.
 func TestProgressOnATerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("needs /dev/ptmx: ", err)
 	}
 	defer terminal.Close()
+	for name, want := range map[string]bool{"xterm": true, "dumb": false} {
+		t.Setenv("TERM", name)
+		testenv.Equal(t, newProgress(terminal).terminal, want, "TERM=%s: draws", name)
+	}
 	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
 	if err = errors.Join(err, unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)); err != nil {
 		t.Skip(err)
@@ -250,19 +254,6 @@ func TestTook(t *testing.T) {
 		clock = clock.Add(want)
 		p.finish()
 		testenv.Equal(t, p.took(), want, "the time")
-	}
-}
-
-// TestDumbTerminal changes no line where a terminal cannot go back on it.
-func TestDumbTerminal(t *testing.T) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("needs /dev/ptmx: ", err)
-	}
-	defer terminal.Close()
-	for name, want := range map[string]bool{"xterm": true, "dumb": false} {
-		t.Setenv("TERM", name)
-		testenv.Equal(t, newProgress(terminal).terminal, want, "TERM=%s: draws", name)
 	}
 }
 
