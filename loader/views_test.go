@@ -74,7 +74,8 @@ func TestBlankViews(t *testing.T) {
 	for v, spec := range views {
 		size := spec.OutputBytes()
 		others, bad := b.Slot.Images[v][:size], b.Slot.Images[v][size:2*size]
-		testenv.Check(t, len(bytes.Trim(bad, "\x00")) == 0 && len(bytes.Trim(others, "\x00")) > 0, "view %d: the bad sample is not black, or the others are", v)
+		testenv.Check(t, len(bytes.Trim(bad, "\x00")) == 0 && len(bytes.Trim(others, "\x00")) > 0,
+			"view %d: the bad sample is not black, or the others are", v)
 	}
 }
 
@@ -106,7 +107,8 @@ func checkViews(t *testing.T, cfg StreamConfig, b Batch, position int, shown Pre
 		height, width := spec.OutputSize()
 		size := spec.OutputBytes()
 		view := shown.Views[v]
-		testenv.Check(t, view.Width == width && view.Height == height, "position %d: view %d has %d×%d pixels", position, v, view.Width, view.Height)
+		testenv.Check(t, view.Width == width && view.Height == height,
+			"position %d: view %d has %d×%d pixels", position, v, view.Width, view.Height)
 		testenv.Same(t, view.Pix, b.Slot.Images[v][position*size:(position+1)*size], "position %d: view %d", position, v)
 	}
 }
@@ -151,7 +153,8 @@ func TestPreviewOfASubstitute(t *testing.T) {
 			}
 		}
 		third := p.Sample(3, 8)
-		testenv.Check(t, onError != Substitute || third.Index != 13 && third.Bad.Index == 13, "position 3 shows sample %d: %+v", third.Index, third.Bad)
+		testenv.Check(t, onError != Substitute || third.Index != 13 && third.Bad.Index == 13,
+			"position 3 shows sample %d: %+v", third.Index, third.Bad)
 		set.bad[10] = errors.ErrUnsupported // it was there when it was served
 		shown := p.Sample(0, 8)
 		testenv.Check(t, errors.Is(shown.Err, errors.ErrUnsupported) && shown.Views == nil && shown.Original.Pix == nil,

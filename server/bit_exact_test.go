@@ -92,8 +92,8 @@ func TestResamplerOfSessions(t *testing.T) {
 		}
 		want := map[transform.Resampler][32]byte{transform.Pillow13: digest(newer, ""), transform.Pillow12: digest(older, "pillow-13")}
 		testenv.Require(t, want[transform.Pillow13] != want[transform.Pillow12], "the image does not tell the resamplers apart")
-		for resampler, want := range map[string][32]byte{"": want[server], "pillow-12": want[transform.Pillow12], "pillow-13": want[transform.Pillow13]} {
-			testenv.Check(t, digest(bare, resampler) == want, "server's %v: other pixels in a session of resampler %q", server, resampler)
+		for resampler, named := range map[string]transform.Resampler{"": server, "pillow-12": transform.Pillow12, "pillow-13": transform.Pillow13} {
+			testenv.Check(t, digest(bare, resampler) == want[named], "server's %v: other pixels in a session of resampler %q", server, resampler)
 		}
 		c := ts.dial().hello()
 		c.refuses(openRequest{Transform: json.RawMessage(bare), BatchSize: 1, Resampler: "rez"}, kindBadRequest, "pillow-13, pillow-12")

@@ -61,7 +61,8 @@ func TestBlankFields(t *testing.T) {
 			testenv.Check(t, x != x, "number %d of a blank sample is %v", at, x)
 		}
 		bad := len(m.Bad) == 1 && m.Bad[0].Position == 1 && m.Bad[0].By == nil
-		testenv.Check(t, bad && ids[0] == 0 && ids[1] == 0 && binary.LittleEndian.Uint32(caption) == 0, "bad %v, %v, % x", m.Bad, ids, caption[:8])
+		testenv.Check(t, bad && ids[0] == 0 && ids[1] == 0 && binary.LittleEndian.Uint32(caption) == 0,
+			"bad %v, %v, % x", m.Bad, ids, caption[:8])
 		expect[endMessage](c)
 		c.send(releaseRequest{Slot: 0})
 	}

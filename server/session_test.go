@@ -72,7 +72,8 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 	}
 	for epoch := int64(1); epoch < 3; epoch++ {
 		testenv.Equal(t, len(c.epoch(epoch, 0)), 20, "batches of epoch %d with a slot held", epoch)
-		testenv.Same(t, c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes], want, "the slot that the client holds in epoch %d", epoch)
+		testenv.Same(t, c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes], want,
+			"the slot that the client holds in epoch %d", epoch)
 	}
 	c.send(releaseRequest{Slot: *held.Slot})
 	s := ask[statsReply](c, statsRequest{})
@@ -259,7 +260,8 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 		}
 		ts.checkIdle()
 		ts.stop()
-		testenv.Equal(t, strings.Count(log.String(), "connection lost"), map[bool]int{false: 20}[stops], "stopped first %v: losses in the log", stops)
+		testenv.Equal(t, strings.Count(log.String(), "connection lost"), map[bool]int{false: 20}[stops],
+			"stopped first %v: losses in the log", stops)
 	}
 }
 

@@ -133,7 +133,8 @@ func TestMeasure(t *testing.T) {
 func TestMeasureWithoutTime(t *testing.T) {
 	set := measuredSet(t, "original")
 	for _, views := range []transform.Views{nil, viewsOf(t, "train")} {
-		r := testenv.Must(measure(t.Context(), benchConfig{Set: set, Views: views, BatchSize: 256, Threads: 1, Duration: time.Microsecond, WarmUp: 1}))(t)
+		cfg := benchConfig{Set: set, Views: views, BatchSize: 256, Threads: 1, Duration: time.Microsecond, WarmUp: 1}
+		r := testenv.Must(measure(t.Context(), cfg))(t)
 		testenv.Check(t, r.Images != 0 && r.ImagesPerSecond > 0, "%+v", r)
 	}
 }

@@ -286,7 +286,8 @@ func TestSelectedPartitions(t *testing.T) {
 	}
 	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9, 8, 13}, nil, false), []int{1}, "an order whose rank 1 has partition 1 only")
 	testenv.DeepEqual(t, only([]uint32{0, 5, 4, 9}, nil, true), []int{0, 1}, "a shuffled subset of the partitions 0 and 1")
-	testenv.DeepEqual(t, only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false), []int{0, 2}, "weights for samples of the partitions 0 and 2")
+	testenv.DeepEqual(t, only([]uint32{0, 5, 6, 7}, []float64{1, 0, 2, 0}, false), []int{0, 2},
+		"weights for samples of the partitions 0 and 2")
 }
 
 func TestSelectionErrors(t *testing.T) {

@@ -172,7 +172,8 @@ func (m *modelStream) take(b *modelBatch) {
 		if s.Lease != nil {
 			record, _ := s.Lease.Record()
 			image, n := record.Image, m.set.bytes[s.Index]
-			testenv.Require(m.t, len(image) == n && image[n-1] == byte(s.Index>>8) && (n == 1 || image[0] == byte(s.Index)), "sample %d has other bytes", s.Index)
+			testenv.Require(m.t, len(image) == n && image[n-1] == byte(s.Index>>8) && (n == 1 || image[0] == byte(s.Index)),
+				"sample %d has other bytes", s.Index)
 		}
 	}
 	b.held = append(b.held, taken...)

@@ -336,7 +336,8 @@ func TestPatience(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(59 * time.Second)
-		testenv.Check(t, !b.Exhausted() && down.Load() < 0 && waits.Load(), "sample %d is down too soon; the stream waits: %v", down.Load(), waits.Load())
+		testenv.Check(t, !b.Exhausted() && down.Load() < 0 && waits.Load(),
+			"sample %d is down too soon; the stream waits: %v", down.Load(), waits.Load())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		index := down.Load()
@@ -436,7 +437,8 @@ func TestAwait(t *testing.T) {
 		set, began := newSlowSet(64), time.Now()
 		q := p.Open(ctx, reversed(set, 60))
 		q.Await(true)
-		testenv.Check(t, len(set.fetched) == 51 && time.Since(began) <= 2*time.Second, "%d samples are read after %v", len(set.fetched), time.Since(began))
+		testenv.Check(t, len(set.fetched) == 51 && time.Since(began) <= 2*time.Second,
+			"%d samples are read after %v", len(set.fetched), time.Since(began))
 		testenv.Equal(t, use(t, q, set, 60, 0, 60), 60, "samples were read ahead")
 	})
 }

@@ -103,7 +103,8 @@ func TestJudgeFeeders(t *testing.T) {
 	}
 	fs := Feeders{work, []Feeder{here, away}}
 	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
-	testenv.Equal(t, fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused", "the lines")
+	testenv.Equal(t, fs.text(), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused",
+		"the lines")
 }
 
 // TestTextFits looks at the width of the text, and at the commands in it, which can be copied.

@@ -71,7 +71,8 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		}
 	}
 	t.Setenv("COLUMNS", "60")
-	const given, want = "  -o, --output string   where the set is written\n", "  -o, --output string   where the set is\n                        written\n"
+	const given = "  -o, --output string   where the set is written\n"
+	const want = "  -o, --output string   where the set is\n                        written\n"
 	testenv.Equal(t, Wrap(given), given, "60 columns")
 	t.Setenv("COLUMNS", "46")
 	testenv.Equal(t, Wrap(given), want, "46 columns")

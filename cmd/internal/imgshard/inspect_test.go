@@ -59,7 +59,8 @@ func TestInspectOfSets(t *testing.T) {
 	r := report(t, trainSet)
 	testenv.Require(t, len(r.Sets) == 1 && r.Sources != nil && len(r.Sources) == 0, "%+v", r)
 	s := r.Sets[0]
-	testenv.Check(t, s.Split == "train" && s.Path == trainSet && s.Samples == 5 && s.Partitions == 2 && s.Encoding.Name == "original", "%+v", s)
+	testenv.Check(t, s.Split == "train" && s.Path == trainSet && s.Samples == 5 && s.Partitions == 2 && s.Encoding.Name == "original",
+		"%+v", s)
 	testenv.Equal(t, len(s.Fingerprint), 64, "characters of the fingerprint")
 	testenv.Check(t, slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) && len(s.ClassNames) == s.Classes,
 		"the set, and the folder that holds it: %+v", s)

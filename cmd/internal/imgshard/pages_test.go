@@ -58,7 +58,8 @@ func TestStats(t *testing.T) {
 		"rarest %v, commonest %v", st.Rarest, st.Commonest)
 	testenv.Check(t, len(st.Formats) == 2 && st.Formats[0].Format == "jpeg" && st.Formats[0].Samples == 3 && st.Formats[1].Format == "png",
 		"formats %v", st.Formats)
-	testenv.Check(t, st.Width.Min == 10 && st.Width.Max == 80 && st.Width.Mean == 37.5 && st.Height.Max == 40, "width %+v, height %+v", st.Width, st.Height)
+	testenv.Check(t, st.Width.Min == 10 && st.Width.Max == 80 && st.Width.Mean == 37.5 && st.Height.Max == 40,
+		"width %+v, height %+v", st.Width, st.Height)
 	testenv.Check(t, st.Aspect.Min == 0.25 && st.Aspect.Max == 2, "aspect %+v", st.Aspect)
 	testenv.Require(t, st.Rejects.Samples == 1 && len(st.Rejects.Reasons) == 1, "rejects %+v", st.Rejects)
 	reason := st.Rejects.Reasons[0]

@@ -195,7 +195,8 @@ func TestWrongArguments(t *testing.T) {
 			testenv.Check(t, err != nil, "Decode accepted rectangle %v", r)
 		}
 		testenv.Check(t, c.Decode(dst, 119, blob, image.Rect(0, 0, 40, 30)) != nil, "Decode accepted a stride that is too short")
-		testenv.Check(t, c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)) != nil, "Decode accepted a destination that is too short")
+		testenv.Check(t, c.Decode(dst[:len(dst)-1], 120, blob, image.Rect(0, 0, 40, 30)) != nil,
+			"Decode accepted a destination that is too short")
 		for _, o := range []resample.Output{
 			{Pix: dst, Width: 40, Height: 29},
 			{Pix: dst[:len(dst)-1], Width: 40, Height: 30, Layout: resample.NCHW, Flip: true},
