@@ -92,7 +92,9 @@ func TestResamplerOfSessions(t *testing.T) {
 		}
 		want := map[transform.Resampler][32]byte{transform.Pillow13: digest(newer, ""), transform.Pillow12: digest(older, "pillow-13")}
 		testenv.Require(t, want[transform.Pillow13] != want[transform.Pillow12], "the image does not tell the resamplers apart")
-		for resampler, named := range map[string]transform.Resampler{"": server, "pillow-12": transform.Pillow12, "pillow-13": transform.Pillow13} {
+		for resampler, named := range map[string]transform.Resampler{
+			"": server, "pillow-12": transform.Pillow12, "pillow-13": transform.Pillow13,
+		} {
 			testenv.Check(t, digest(bare, resampler) == want[named], "server's %v: other pixels in a session of resampler %q", server, resampler)
 		}
 		c := ts.dial().hello()

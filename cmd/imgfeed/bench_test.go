@@ -57,8 +57,8 @@ func TestBenchCommand(t *testing.T) {
 	_, feeds, _ := strings.Cut(out, "\nfeeds ")
 	fmt.Sscan(strings.ReplaceAll(measured, ",", ""), &images)
 	fmt.Sscan(feeds, &gpus)
-	testenv.Check(t, err == nil && images > 0 && math.Abs(gpus-2*images) <= 1.1 && strings.HasSuffix(feeds, " GPUs that take 0.5 images/s each\n"),
-		"%s: %v", out, err)
+	testenv.OK(t, err)
+	testenv.Check(t, images > 0 && math.Abs(gpus-2*images) <= 1.1 && strings.HasSuffix(feeds, " GPUs that take 0.5 images/s each\n"), "%s", out)
 	begun := time.Now()
 	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
 	r, took := benchResult{}, time.Since(begun)
