@@ -70,9 +70,7 @@ func TestWordsOfMistakes(t *testing.T) {
 
 // TestParts makes the sets of two splits by parts.
 func TestParts(t *testing.T) {
-	dir := t.TempDir()
-	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
-	writeDataset(t, src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64})
+	src, out := datasetOf(t, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}), filepath.Join(t.TempDir(), "out")
 	part := func(text string) string {
 		t.Helper()
 		_, diag, status := imgshard(t, "build", src, "-o", out, "--part", text)
@@ -88,9 +86,7 @@ func TestParts(t *testing.T) {
 
 // TestSelect takes some of the samples, by their keys and by their indices: labels stay as they are.
 func TestSelect(t *testing.T) {
-	dir := t.TempDir()
-	src := filepath.Join(dir, "src")
-	writeDataset(t, src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64})
+	src, dir := datasetOf(t, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}), t.TempDir()
 	build := func(name string, args ...string) map[string]string {
 		t.Helper()
 		out := filepath.Join(dir, name)
@@ -122,8 +118,7 @@ func TestSelect(t *testing.T) {
 
 // TestClassesOfValAreCheckedFirst lays out a val whose classes are not train's: nothing is packed.
 func TestClassesOfValAreCheckedFirst(t *testing.T) {
-	src := filepath.Join(t.TempDir(), "src")
-	writeDataset(t, src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
+	src := datasetOf(t, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
 	testenv.OK(t, os.Mkdir(filepath.Join(src, "val", "other"), 0o777))
 	val := filepath.Join(src, "val")
 	images := testenv.Must(filepath.Glob(filepath.Join(val, "*/*")))(t)
@@ -136,8 +131,7 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 
 // TestClassesOfTrain builds val by itself: a warning names other classes than those of train beside it, and --classes takes train's.
 func TestClassesOfTrain(t *testing.T) {
-	src := filepath.Join(t.TempDir(), "src")
-	writeDataset(t, src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})
+	src := datasetOf(t, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})
 	classes := testenv.Must(os.ReadDir(filepath.Join(src, "val")))(t)
 	testenv.OK(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
 	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
@@ -213,9 +207,8 @@ func TestProgressOnATerminal(t *testing.T) {
 
 // TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
 func TestJSON(t *testing.T) {
-	src, out := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "out")
-	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Size: 64})
-	src = filepath.Join(src, "train")
+	src := filepath.Join(datasetOf(t, synth.Options{Classes: 2, Train: 2, Size: 64}), "train")
+	out := filepath.Join(t.TempDir(), "out")
 	var built builtSet
 	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "build", src, "-o", out, "--json")), &built))
 	testenv.Check(t, built.Split == "train" && built.Path == out && built.Samples > 0 && built.Bytes > 0, "%+v", built)
@@ -258,14 +251,12 @@ func TestTook(t *testing.T) {
 }
 
 func TestBuildPrintsWhatItMade(t *testing.T) {
-	dir := t.TempDir()
-	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
-	testenv.OK(t, os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666))
-	demo := filepath.Join(dir, "demo")
+	demo := datasetOf(t, synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
+	testenv.OK(t, os.WriteFile(filepath.Join(demo, "train/n90000000/x.txt"), []byte("text"), 0o666))
 	out, diag, _ := imgshard(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
 	testenv.Contains(t, out,
 		"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 unreadable file", "n90000000/x.txt: not an image",
-		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards"))
+		"val: 2 images of 2 classes", filepath.Join(demo, "val-shards"))
 	testenv.Contains(t, diag, "is a folder of class folders")
 	out = succeed(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
 	testenv.Check(t, strings.Count(out, "is complete, with the same options: nothing to do (--force") == 2, "a second time: %s", out)
@@ -273,8 +264,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 }
 
 func TestSmallImagesArePackedAsPixels(t *testing.T) {
-	dir := t.TempDir()
-	src := filepath.Join(dir, "cifar-10-batches-bin")
+	src := filepath.Join(t.TempDir(), "cifar-10-batches-bin")
 	testenv.OK(t, os.Mkdir(src, 0o777))
 	files := map[string][]byte{"batches.meta.txt": []byte("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}
 	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
@@ -293,12 +283,8 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 
 // TestBuildTakesAnEmptyFolder packs to where an empty folder is, and insists on classes by flags.
 func TestBuildTakesAnEmptyFolder(t *testing.T) {
-	dir := t.TempDir()
-	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
-	out := filepath.Join(dir, "out")
-	testenv.OK(t, os.Mkdir(out, 0o777))
-	testenv.OK(t, os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")))
-	src := filepath.Join(dir, "demo")
+	src, out := datasetOf(t, synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}), t.TempDir()
+	testenv.OK(t, os.Rename(filepath.Join(src, "train"), filepath.Join(src, "classes")))
 	says(t, 1, "--classes-from 2; to take it as it is, add --force-classes\n"+
 		"  to take the folder that is meant:\n    imgshard build "+src+"/classes\n",
 		"build", src, "-o", out)
@@ -309,23 +295,22 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 
 // TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
 func TestBuildOfStandardInput(t *testing.T) {
-	dir := t.TempDir()
-	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
+	train := filepath.Join(datasetOf(t, synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}), "train")
 	read, write, err := os.Pipe()
 	testenv.OK(t, err)
 	was := os.Stdin
 	os.Stdin = read
 	defer func() { os.Stdin = was }()
 	go func() {
-		write.Write(sourcetest.TarOfTree(t, sourcetest.ReadTree(t, filepath.Join(dir, "demo/train")), "", 1))
+		write.Write(sourcetest.TarOfTree(t, sourcetest.ReadTree(t, train), "", 1))
 		write.Close()
 	}()
 	for _, args := range [][]string{{"build", "-"}, {"inspect", "-"}} {
 		says(t, 2, "standard input", args...)
 	}
-	set := filepath.Join(dir, "set")
+	set := filepath.Join(t.TempDir(), "set")
 	says(t, 0, "train: standard input is a tar of class folders", "build", "-", "-o", set)
-	succeed(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2")
+	succeed(t, "build", train, "-o", set+"2")
 	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")),
 		"another set than that of the folder")
 }

@@ -25,8 +25,7 @@ func report(t *testing.T, path string) inspection {
 
 // TestInspectOfSetsAndSources shows datasets that lie beside sets, and which of them are packed.
 func TestInspectOfSetsAndSources(t *testing.T) {
-	src := filepath.Join(t.TempDir(), "data")
-	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64})
+	src := datasetOf(t, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64})
 	imgshard(t, "build", filepath.Join(src, "train"))
 	r := report(t, src)
 	testenv.Require(t, len(r.Sets) == 1 && len(r.Sources) == 2 && r.Build != "", "%+v", r)

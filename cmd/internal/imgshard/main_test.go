@@ -72,10 +72,12 @@ func quietly(t *testing.T, args ...string) string {
 	return out
 }
 
-// writeDataset writes a small dataset of class folders.
-func writeDataset(t *testing.T, dir string, o synth.Options) {
+// datasetOf writes a small dataset of class folders, and returns its folder.
+func datasetOf(t *testing.T, o synth.Options) string {
 	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
 	testenv.Must(synth.Write(t.Context(), dir, o))(t)
+	return dir
 }
 
 // pngOf returns an image as a PNG.
