@@ -24,49 +24,58 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// writeSet writes a set of n images, as JPEG or as pixels, dealt to world partitions, and returns its folder.
-func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
+// packSet writes a set of n samples, of which each is made for its key, and returns its folder.
+func packSet(t testing.TB, options shard.SetOptions, n int, sampleOf func(key string) shard.Sample) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
-	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, Partitions: world}
-	codec := testenv.Must(pixelcodec.New(pixelcodec.Params{}, kernel.Active()))(t)
-	if encoding == "pixels" {
-		options.Encoding.Params = testenv.Must(json.Marshal(codec.Params()))(t)
-	}
 	writer := testenv.Must(shard.NewSetWriter(dir, options))(t)
 	defer writer.Abort()
-	for _, key := range sortedKeys(n) {
-		sample := shard.Sample{Key: key, Label: int32(len(key) % 2), Width: w, Height: h, Format: imagefile.JPEG}
-		img := image.NewGray(image.Rect(0, 0, w, h))
-		for i := range img.Pix {
-			img.Pix[i] = byte(i*len(key) + int(key[0]))
-		}
-		var b bytes.Buffer
-		if encoding == "pixels" {
-			rgb := make([]byte, w*h*3)
-			for i := range rgb {
-				rgb[i] = img.Pix[i/3]
-			}
-			sample.Format = imagefile.Encoded
-			sample.Image = testenv.Must(codec.Encode(nil, rgb, w*3, w, h))(t)
-		} else {
-			testenv.OK(t, jpeg.Encode(&b, img, nil))
-			sample.Image = b.Bytes()
-		}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+	}
+	sort.Slice(keys, func(i, j int) bool { return shard.OrderHash(0, keys[i]) < shard.OrderHash(0, keys[j]) })
+	for _, key := range keys {
+		sample := sampleOf(key)
+		sample.Key = key
 		testenv.OK(t, writer.Append(sample))
 	}
 	testenv.Must(writer.Commit())(t)
 	return dir
 }
 
-// sortedKeys returns n keys in the order in which a set wants its samples.
-func sortedKeys(n int) []string {
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = fmt.Sprint(i)
+func jpegOf(t testing.TB, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	testenv.OK(t, jpeg.Encode(&b, img, nil))
+	return b.Bytes()
+}
+
+// writeSet writes a set of n images, as JPEG or as pixels, dealt to world partitions, and returns its folder.
+func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
+	t.Helper()
+	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, Partitions: world}
+	codec := testenv.Must(pixelcodec.New(pixelcodec.Params{}, kernel.Active()))(t)
+	if encoding == "pixels" {
+		options.Encoding.Params = testenv.Must(json.Marshal(codec.Params()))(t)
 	}
-	sort.Slice(keys, func(i, j int) bool { return shard.OrderHash(0, keys[i]) < shard.OrderHash(0, keys[j]) })
-	return keys
+	return packSet(t, options, n, func(key string) shard.Sample {
+		sample := shard.Sample{Label: int32(len(key) % 2), Width: w, Height: h, Format: imagefile.JPEG}
+		img := image.NewGray(image.Rect(0, 0, w, h))
+		for i := range img.Pix {
+			img.Pix[i] = byte(i*len(key) + int(key[0]))
+		}
+		if encoding != "pixels" {
+			sample.Image = jpegOf(t, img)
+			return sample
+		}
+		rgb := make([]byte, w*h*3)
+		for i := range rgb {
+			rgb[i] = img.Pix[i/3]
+		}
+		sample.Format, sample.Image = imagefile.Encoded, testenv.Must(codec.Encode(nil, rgb, w*3, w, h))(t)
+		return sample
+	})
 }
 
 func openTestSet(t testing.TB, dir string) (*shard.Set, *Dataset) {

@@ -1,11 +1,9 @@
 package loader
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"image"
-	"image/jpeg"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -87,23 +85,15 @@ func TestDeadStore(t *testing.T) {
 // noiseSet writes a set of n images of noise, of some 60 KB each.
 func noiseSet(t *testing.T, n int) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "set")
 	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Partitions: 1, ShardSamples: 100}
-	writer := testenv.Must(shard.NewSetWriter(dir, options))(t)
-	defer writer.Abort()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, key := range sortedKeys(n) {
+	return packSet(t, options, n, func(string) shard.Sample {
 		img := image.NewGray(image.Rect(0, 0, 256+rng.IntN(64), 256))
 		for i := range img.Pix {
 			img.Pix[i] = byte(rng.Uint32())
 		}
-		var b bytes.Buffer
-		testenv.OK(t, jpeg.Encode(&b, img, nil))
-		sample := shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()}
-		testenv.OK(t, writer.Append(sample))
-	}
-	testenv.Must(writer.Commit())(t)
-	return dir
+		return shard.Sample{Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: jpegOf(t, img)}
+	})
 }
 
 // TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder. Records that are kept are found
