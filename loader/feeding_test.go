@@ -120,17 +120,14 @@ func TestRemotes(t *testing.T) {
 						awaitRemotes(t, near, 3) // else workers that stand by may make all before
 						got, err := serve(t, near, config(offer))
 						compareEpochs(t, fmt.Sprint(err), got, want)
-						if err != nil || len(got.batches) != len(want.batches) {
-							t.Errorf("%d batches, and %d without remotes: %v", len(got.batches), len(want.batches), err)
-						}
+						testenv.Check(t, err == nil && len(got.batches) == len(want.batches),
+							"%d batches, and %d without remotes: %v", len(got.batches), len(want.batches), err)
 						for i := range got.batches {
-							if len(got.batches[i].Bad) != len(want.batches[i].Bad) {
-								t.Errorf("batch %d: %d bad samples, want %d", i, len(got.batches[i].Bad), len(want.batches[i].Bad))
-							}
+							testenv.Check(t, len(got.batches[i].Bad) == len(want.batches[i].Bad),
+								"batch %d: %d bad samples, want %d", i, len(got.batches[i].Bad), len(want.batches[i].Bad))
 						}
-						if made := pieces.Load() > 0; made != (offer == "this") && threads < 0 {
-							t.Errorf("remotes made %d pieces", pieces.Load())
-						}
+						made := pieces.Load() > 0
+						testenv.Check(t, made == (offer == "this") || threads >= 0, "remotes made %d pieces", pieces.Load())
 					})
 				}
 			}

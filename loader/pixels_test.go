@@ -107,9 +107,7 @@ func testServesTheBitsOfJPEG(t *testing.T, src string, draws int, algorithm resa
 				for _, level := range kernel.Available() {
 					pool := NewPool(PoolConfig{Threads: 2, Level: &level})
 					for _, codec := range pixelcodec.Names() {
-						if _, err := CheckBitExact(sets[codec], transform.Views{spec}, true); err != nil {
-							t.Errorf("%s: %v", name, err)
-						}
+						testenv.Must(CheckBitExact(sets[codec], transform.Views{spec}, true))(t)
 						what := fmt.Sprintf("%s, epoch %d, %v, %v, %s", name, epoch, layout, level, codec)
 						compareEpochs(t, what, epochOf(t, pool, sets[codec], spec, layout, epoch), want)
 					}

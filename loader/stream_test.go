@@ -34,13 +34,9 @@ func TestStream(t *testing.T) {
 				got := testenv.Must(serve(t, pool, cfg))(t)
 				compareEpochs(t, "", got, expect(t, set, cfg))
 				for i, b := range got.batches {
-					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Bad != nil {
-						t.Fatalf("batch %d is %+v", i, b)
-					}
+					testenv.Require(t, b.Number == i && b.Consumed == cfg.Plan.ConsumedAfter(i) && b.Bad == nil, "batch %d is %+v", i, b)
 				}
-				if cfg.Slots.Free() != slots {
-					t.Fatalf("%d of %d slots are free afterwards", cfg.Slots.Free(), slots)
-				}
+				testenv.Require(t, cfg.Slots.Free() == slots, "%d of %d slots are free afterwards", cfg.Slots.Free(), slots)
 			}
 		}
 	}

@@ -48,12 +48,11 @@ func TestViewsOfABatch(t *testing.T) {
 					want := make([]byte, spec.OutputBytes())
 					rng := transform.NewViewRNG(5, 2, index, again[i], v)
 					params := testenv.Must(engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), rng))(t)
-					if !bytes.Equal(got.Slot.Images[v][i*len(want):][:len(want)], want) {
-						t.Fatalf("%d threads, batch %d, position %d: view %d has other pixels", threads, b, i, v)
-					}
-					if drawn := params.Int32s(); [transform.ParamsLen]int32(got.Slot.Params[v][i*transform.ParamsLen:]) != drawn {
-						t.Fatalf("%d threads, batch %d, position %d: view %d has other params", threads, b, i, v)
-					}
+					testenv.Require(t, bytes.Equal(got.Slot.Images[v][i*len(want):][:len(want)], want),
+						"%d threads, batch %d, position %d: view %d has other pixels", threads, b, i, v)
+					drawn := params.Int32s()
+					testenv.Require(t, [transform.ParamsLen]int32(got.Slot.Params[v][i*transform.ParamsLen:]) == drawn,
+						"%d threads, batch %d, position %d: view %d has other params", threads, b, i, v)
 				}
 			}
 			cfg.Slots.Put(got.Slot)

@@ -173,9 +173,7 @@ func TestReloadsUnderSessions(t *testing.T) {
 			for range 5 {
 				c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
 				for epoch := range int64(3) {
-					if got := c.epoch(epoch, 0); len(got) != 7 {
-						t.Errorf("%d batches", len(got))
-					}
+					testenv.Equal(t, len(c.epoch(epoch, 0)), 7, "batches")
 				}
 				c.close()
 			}

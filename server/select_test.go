@@ -62,9 +62,7 @@ func TestSelectionsAreServed(t *testing.T) {
 					for q := rank; q < len(whole); q += world {
 						want = append(want, whole[q])
 					}
-					if got := run(rank, world); !slices.Equal(got, want) {
-						t.Fatalf("%s, shuffle %t, rank %d of %d: %v, want %v", name, shuffle, rank, world, got, want)
-					}
+					testenv.DeepEqual(t, run(rank, world), want, "%s, shuffle %t, rank %d of %d", name, shuffle, rank, world)
 				}
 			}
 		}

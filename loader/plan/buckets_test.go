@@ -42,13 +42,12 @@ func TestBuckets(t *testing.T) {
 							dealt[rank+b*world] = batch
 						}
 						c.Policy = Pad
-						if padded := bucketBatches(t, c, of); len(padded) != ceilDiv(len(all)-done, world) {
-							t.Errorf("%d batches of %d for a rank of %d", len(padded), len(all)-done, world)
-						}
+						padded := bucketBatches(t, c, of)
+						testenv.Check(t, len(padded) == ceilDiv(len(all)-done, world),
+							"%d batches of %d for a rank of %d", len(padded), len(all)-done, world)
 					}
-					if !slices.EqualFunc(dealt, all[done:], slices.Equal) {
-						t.Fatalf("%d ranks from batch %d on get other batches", world, done)
-					}
+					testenv.Require(t, slices.EqualFunc(dealt, all[done:], slices.Equal),
+						"%d ranks from batch %d on get other batches", world, done)
 				}
 			}
 		}
@@ -138,9 +137,8 @@ func TestMixture(t *testing.T) {
 				"%d samples of set %d in %d, want %.1f", counts[i], i, positions, want)
 			if passes := counts[i] / max(lengths[i], 1); passes > 0 {
 				for index := starts[i]; index < starts[i+1]; index++ {
-					if !slices.Contains(all, pick{index, passes - 1}) {
-						t.Errorf("sample %d does not come in pass %d of its set", index, passes-1)
-					}
+					testenv.Check(t, slices.Contains(all, pick{index, passes - 1}),
+						"sample %d does not come in pass %d of its set", index, passes-1)
 				}
 			}
 		}
@@ -154,9 +152,7 @@ func TestMixture(t *testing.T) {
 						dealt[rank+i*world] = p
 					}
 				}
-				if !slices.Equal(dealt, all[consumed:]) {
-					t.Fatalf("%d ranks from %d on get another sequence", world, consumed)
-				}
+				testenv.Require(t, slices.Equal(dealt, all[consumed:]), "%d ranks from %d on get another sequence", world, consumed)
 			}
 		}
 		cfg.Epoch++

@@ -61,9 +61,8 @@ func TestPolicies(t *testing.T) {
 	for _, cfg := range randomConfigs(300) {
 		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
 			for s, n := range counts(t, cfg) {
-				if n == 0 && cfg.Policy != DropLast || n > 1 && cfg.Policy != Pad {
-					t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
-				}
+				testenv.Require(t, (n != 0 || cfg.Policy == DropLast) && (n <= 1 || cfg.Policy == Pad),
+					"%+v: sample %d stands %d times", cfg, s, n)
 			}
 			samples := (cfg.Samples + cfg.World - 1) / cfg.World
 			batches := (samples + cfg.BatchSize - 1) / cfg.BatchSize
@@ -72,9 +71,9 @@ func TestPolicies(t *testing.T) {
 				samples = batches * cfg.BatchSize
 			}
 			for cfg.Rank = range cfg.World {
-				if p, _ := New(cfg); cfg.Policy != Uneven && (p.Samples() != samples || p.Batches() != batches) {
-					t.Fatalf("%+v: %d samples in %d batches, want %d in %d", cfg, p.Samples(), p.Batches(), samples, batches)
-				}
+				p, _ := New(cfg)
+				testenv.Require(t, cfg.Policy == Uneven || p.Samples() == samples && p.Batches() == batches,
+					"%+v: %d samples in %d batches, want %d in %d", cfg, p.Samples(), p.Batches(), samples, batches)
 			}
 		}
 	}
@@ -95,9 +94,7 @@ func TestPadMatchesDistributedSampler(t *testing.T) {
 					want = append(want, indices[i])
 				}
 				got := all(t, Config{Samples: n, World: world, Rank: rank, BatchSize: 3})
-				if !slices.Equal(got, want) {
-					t.Fatalf("n=%d world=%d rank=%d: %v, want %v", n, world, rank, got, want)
-				}
+				testenv.Require(t, slices.Equal(got, want), "n=%d world=%d rank=%d: %v, want %v", n, world, rank, got, want)
 			}
 		}
 	}

@@ -94,9 +94,9 @@ func TestRanksShareTheSequence(t *testing.T) {
 					if cfg.Policy == DropLast {
 						want = want[:len(whole)/cfg.World/cfg.BatchSize*cfg.BatchSize]
 					}
-					if got := picks(t, cfg); !slices.Equal(got, want) {
-						t.Fatalf("%s, rank %d of %d, %v: %v, want %v", name, cfg.Rank, cfg.World, cfg.Policy, got, want)
-					}
+					got := picks(t, cfg)
+					testenv.Require(t, slices.Equal(got, want),
+						"%s, rank %d of %d, %v: %v, want %v", name, cfg.Rank, cfg.World, cfg.Policy, got, want)
 				}
 			}
 		}
@@ -248,17 +248,15 @@ func TestARanksOwnOrder(t *testing.T) {
 			whole := picks(t, cfg)
 			testenv.Require(t, slices.Equal(indicesOf(whole), want), "rank %d: %v, want %v", rank, whole, want)
 			for i, got := range whole {
-				if got.repetition != i*world+rank {
-					t.Errorf("rank %d, position %d: repetition %d", rank, i, got.repetition)
-				}
+				testenv.Check(t, got.repetition == i*world+rank, "rank %d, position %d: repetition %d", rank, i, got.repetition)
 			}
 			p, _ := New(cfg)
 			for b := range p.Batches() {
 				rest := cfg
 				rest.Consumed = p.ConsumedAfter(b)
-				if got := picks(t, rest); !slices.Equal(got, whole[min(2*b+2, len(whole)):]) {
-					t.Fatalf("rank %d, %v, after batch %d: %v", rank, cfg.Policy, b, got)
-				}
+				got := picks(t, rest)
+				testenv.Require(t, slices.Equal(got, whole[min(2*b+2, len(whole)):]),
+					"rank %d, %v, after batch %d: %v", rank, cfg.Policy, b, got)
 			}
 		}
 	}
@@ -272,9 +270,8 @@ func TestSelectedPartitions(t *testing.T) {
 				p := testenv.Must(New(cfg))(t)
 				parts := p.Partitions()
 				for _, index := range all(t, cfg) {
-					if !slices.Contains(parts, index%cfg.Partitions) {
-						t.Fatalf("%s: sample %d is in partition %d, not in %v", name, index, index%cfg.Partitions, parts)
-					}
+					testenv.Require(t, slices.Contains(parts, index%cfg.Partitions),
+						"%s: sample %d is in partition %d, not in %v", name, index, index%cfg.Partitions, parts)
 				}
 			}
 		}

@@ -58,15 +58,13 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			want := 0
 			fmt.Sscan(width, &want)
 			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > want {
-					t.Errorf("%v at %s columns: %d: %s", args, width, n, line)
-				}
+				n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+				testenv.Check(t, n <= want, "%v at %s columns: %d: %s", args, width, n, line)
 			}
 			words := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), " \\\n", " ")), " ")
 			for _, text := range []string{"which is broken by hand in the source.", "--resize 256 --partitions 8 -o /nvme/train-pixels --jobs 12", "another as they are (default"} {
-				if len(args) == 2 && !strings.Contains(words, text) {
-					t.Errorf("%v at %s columns: no %q in %s", args, width, text, out.String())
-				}
+				testenv.Check(t, len(args) != 2 || strings.Contains(words, text),
+					"%v at %s columns: no %q in %s", args, width, text, out.String())
 			}
 		}
 	}

@@ -314,9 +314,8 @@ func TestWorkGrowsWithTheSet(t *testing.T) {
 				name := kind + " " + strings.Fields(words)[0] + fmt.Sprint(strings.Count(words, " "))
 				var diag strings.Builder
 				work := allocated(func() {
-					if status := run(context.Background(), strings.Fields(strings.ReplaceAll(words, "SET", dir)), io.Discard, &diag); status != 0 {
-						t.Fatalf("%s: %s", words, &diag)
-					}
+					status := run(context.Background(), strings.Fields(strings.ReplaceAll(words, "SET", dir)), io.Discard, &diag)
+					testenv.Require(t, status == 0, "%s: %s", words, &diag)
 				})
 				switch last, met := before[name]; {
 				case work > uint64(perSample*n):

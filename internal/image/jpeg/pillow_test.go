@@ -142,9 +142,7 @@ func TestGolden(t *testing.T) {
 			config = fromHeader
 			for _, use := range [][]byte{nil, index} {
 				pix, err := decodeRegion(d, data, use, image.Rectangle{Max: goldenSize})
-				if err != nil {
-					t.Fatalf("%s: level %d: %v", name, i, err)
-				}
+				testenv.OK(t, err, "%s: level %d", name, i)
 				testenv.Equal(t, fmt.Sprintf("%08x", crc32.ChecksumIEEE(pix)), want, "%s: level %d: pixels have the checksum", name, i)
 			}
 		}

@@ -151,9 +151,8 @@ func TestLevelsEncodeAlike(t *testing.T) {
 			}
 			for _, level := range kernel.Available() {
 				got, err := mustNew(t, Params{Codec: name}, level).Encode([]byte("before"), wide, 3*w+11, w, h)
-				if err != nil || !bytes.Equal(got[6:], want) || string(got[:6]) != "before" {
-					t.Errorf("%s at level %v encodes %d×%d otherwise than the generic code (%v)", name, level, w, h, err)
-				}
+				testenv.Check(t, err == nil && bytes.Equal(got[6:], want) && string(got[:6]) == "before",
+					"%s at level %v encodes %d×%d otherwise than the generic code (%v)", name, level, w, h, err)
 			}
 		}
 	}

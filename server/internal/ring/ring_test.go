@@ -41,9 +41,7 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 			slot, sum := make([]byte, l.Size), 0
 			for i, part := range l.AppendParts(nil, slot, batch) {
 				for j := range part {
-					if part[j] != 0 {
-						t.Fatalf("batch %d: array %d overlaps another", batch, i)
-					}
+					testenv.Require(t, part[j] == 0, "batch %d: array %d overlaps another", batch, i)
 					part[j] = byte(i + 1)
 				}
 				if sum += len(part); l.Arrays[i].Offset%64 != 0 {
