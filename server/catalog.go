@@ -175,7 +175,8 @@ func (s *Server) Reload() (changes []string, err error) {
 		return nil, fmt.Errorf("reload: nothing has changed, and the data opened before is still served: %w", err)
 	}
 	s.catalog.Store(next)
-	before.close() // after that, so that nobody who finds the old catalog tries for ever to acquire its sets
+	// The new catalog is stored first: a session that finds a closed one would try for ever to acquire its sets.
+	before.close()
 	for _, text := range changes {
 		s.log.Info("reload: " + text)
 	}

@@ -24,7 +24,7 @@ const (
 	kindStopped     = "stopped"     // not a fault: the server ends, and another one may follow
 )
 
-// errorKinds are those that are counted. The metrics show each of them from the beginning, as 0.
+// errorKinds are the counted ones. The metrics show each of them from the beginning, as 0.
 var errorKinds = []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal}
 
 // A kindError is an error of a kind, for faults that no other package has a type for.

@@ -52,7 +52,8 @@ func (s *session) selectSamples(m selectRequest) error {
 		return err
 	}
 	positions := s.plan.Selection.Positions(s.plan.World)
-	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions", positions)
+	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats,
+		"positions", positions)
 	return s.connection.send(selectedReply{Positions: int64(positions), Bytes: s.selectionBytes})
 }
 
@@ -66,7 +67,7 @@ func (s *session) replaceSelection(m selectRequest) error {
 		return err
 	}
 	kept := int64(0)
-	defer func() { s.server.memory.release(building - kept) }() // also after a panic
+	defer func() { s.server.memory.release(building - kept) }() // This also runs after a panic.
 	made, err := s.readSelection(m)
 	if err != nil {
 		return err

@@ -218,7 +218,7 @@ func (s *Server) list() []*connection {
 	return slices.Clone(s.connections)
 }
 
-// openSessions returns the sessions in the order in which their connections came. Any of them may end meanwhile: its snapshot and its
+// openSessions returns the sessions in the order of their connections. Any of them may end meanwhile: its snapshot and its
 // counts can be read all the same.
 func (s *Server) openSessions() (sessions []*session) {
 	for _, c := range s.list() {

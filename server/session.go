@@ -76,7 +76,7 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 		return nil, err
 	}
 	defer func() {
-		if c.session.Load() != sess { // after a panic too
+		if c.session.Load() != sess { // This also runs after a panic.
 			sess.close()
 		}
 	}()
@@ -98,7 +98,7 @@ func (s *Server) newSession(c *connection, m openRequest) (_ *session, err error
 	return sess, nil
 }
 
-// reserveBuckets reserves the memory of the selection that buckets take, before that is made. close releases it.
+// reserveBuckets reserves the memory of the buckets' selection, before the selection is made. close releases it.
 func (s *session) reserveBuckets() error {
 	if len(s.Buckets) == 0 {
 		return nil
@@ -131,14 +131,14 @@ func (s *session) reserveRing() (err error) {
 	return nil
 }
 
-// viewSlots lays the arrays of a batch over the slots' memory. No epoch runs. The client may still hold lent slots, whose bytes stay.
+// viewSlots lays the arrays of a batch over the slots' memory. No epoch runs. The client may still hold lent slots: their bytes stay.
 func (s *session) viewSlots() {
 	for i, slot := range s.slots {
 		*slot = *viewSlot(i, s.ring.Bytes(i), s.slotLayout)
 	}
 }
 
-// close ends the running epoch and releases what the session has. The order matters: no worker writes to the ring once the epoch has
+// close ends the running epoch and releases the session's set, ring and memory. The order matters: no worker writes to the ring once the epoch has
 // ended, and nothing reads the set. The owner calls it once, when nobody finds the session through its connection any more. Who found it
 // before may still count its slots.
 func (s *session) close() {

@@ -87,7 +87,7 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	return folder, nil
 }
 
-// otherCache is the remedy for a home folder that is missing, full or read-only, as in many containers.
+// otherCache is the remedy for a missing, full or read-only home folder, as many containers have.
 const otherCache = "set XDG_CACHE_HOME to a folder that has room"
 
 // isSet reports whether there is a set in a folder.

@@ -22,7 +22,7 @@ func Require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// DeepEqual is [Equal] for slices, maps and what else Go does not compare.
+// DeepEqual is [Equal] for slices, maps and other types without ==.
 func DeepEqual[V any](t testing.TB, got, want V, of string, args ...any) {
 	if !reflect.DeepEqual(got, want) {
 		t.Helper()

@@ -41,11 +41,12 @@ func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
 	}
 }
 
-// Says reports an error that is not the wanted one: an error that it wraps, or a part of its text. For "" there must be no error.
+// Says reports any error but the wanted one: an error that it wraps, or a part of its text. For "" there must be no error.
 func Says(t testing.TB, of any, err error, want any) {
 	text, _ := want.(string)
 	target, wraps := want.(error)
-	right := wraps && errors.Is(err, target) || !wraps && (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
+	right := wraps && errors.Is(err, target) ||
+		!wraps && (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
 	if !right {
 		t.Helper()
 		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
@@ -60,7 +61,7 @@ func Fails[T any](_ T, err error) func(t testing.TB, want any) {
 	}
 }
 
-// As returns the error of some type that err is or wraps, and ends the test if there is none. The text of err has to have some parts.
+// As returns the error of a type that err is or wraps, and ends the test without one. The text of err has to have some parts.
 func As[E error](t testing.TB, err error, parts ...string) E {
 	t.Helper()
 	as, is := errors.AsType[E](err)
@@ -98,7 +99,7 @@ func Equal[V comparable](t testing.TB, got, want V, of string, args ...any) {
 	t.Errorf(of+": "+verb+", want "+verb, append(args, got, want)...)
 }
 
-// Between reports a number that is not from low to high, which NaN never is.
+// Between reports a number outside low to high, and NaN.
 func Between[N cmp.Ordered](t testing.TB, got, low, high N, of string, args ...any) {
 	if !(got >= low && got <= high) {
 		t.Helper()

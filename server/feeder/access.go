@@ -15,7 +15,7 @@ import (
 const tlsName = "imgfeed"
 
 // An Access is a folder with ca.crt, tls.crt and tls.key, which say who may connect. They are read once for each connection, so that
-// they may be renewed: nothing is kept in memory, and a connection that is open stays so. A read between two renewed files may find a pair
+// they may be renewed: nothing is kept in memory, and an open connection stays open. A read between two renewed files may find a pair
 // that does not fit; then this connection fails, and the next one is tried. "" means without TLS.
 type Access string
 
@@ -71,7 +71,7 @@ func (a Access) tlsConfig() (*tls.Config, error) {
 }
 
 // secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message, and so has
-// the time of the greeting, on the connection's own goroutine: a peer that is silent holds up nobody who wants to connect.
+// the time of the greeting, on the connection's own goroutine: a silent peer holds up nobody who wants to connect.
 func (a Access) secure(conn net.Conn) (net.Conn, error) {
 	cfg, err := a.tlsConfig()
 	if err != nil || cfg == nil {

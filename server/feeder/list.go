@@ -23,7 +23,7 @@ const lookUpEvery = 2 * time.Second
 // What holds, under mu: feeders has those that the last look-up found, and if that was not complete, those before it too. The goroutines of
 // each run until it leaves the list or the server ends. A feeder that comes back is a new one, and counts from 0.
 //
-// Run alone changes the list; any goroutine may ask for its status. The lock is held for neither a look-up nor a connection.
+// Run alone changes the list; any goroutine may ask for its status. The lock is not held during a look-up or while a connection is made.
 type List struct {
 	host  *Host
 	names []string // host:port, dns:host:port or file:PATH
@@ -59,7 +59,7 @@ func NewList(host *Host, names []string) (*List, error) {
 }
 
 // Run keeps the list up to date until ctx ends. It looks up all names first, and changes the list in one step. Where a look-up fails, those
-// that were known stay: a name server that is away must not end links that work.
+// that were known stay: a missing name server must not end working links.
 func (l *List) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		var listed []string
@@ -82,7 +82,7 @@ func (l *List) Run(ctx context.Context) {
 }
 
 // lookUp returns the addresses that a name stands for. A file or a name is read anew each time, so feeders can be added and removed while
-// epochs run. One address that is not allowed makes the look-up of its name fail.
+// epochs run. A forbidden address makes the look-up of its name fail.
 func (l *List) lookUp(ctx context.Context, name string) (addresses []string, err error) {
 	if path, isFile := strings.CutPrefix(name, "file:"); isFile {
 		text, err := os.ReadFile(path)

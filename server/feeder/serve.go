@@ -132,7 +132,7 @@ func (c *connection) run(ctx context.Context) {
 	c.conn.Write(goodbye)
 }
 
-// serve answers requests until one of them, named with the error, fails. A peer that is silent between two requests may stay so for ever;
+// serve answers requests until one of them, named with the error, fails. A peer may be silent between two requests for ever;
 // one that has begun a request has messageTimeout for the rest of it.
 func (c *connection) serve(ctx context.Context) (request string, err error) {
 	if err := c.hello(); err != nil {
@@ -259,7 +259,7 @@ func (c *connection) open(text []byte) (err error) {
 	}
 	o := &offered{text: string(text), params: r.WithParams, release: release}
 	defer func() {
-		if c.offer != o { // after a panic too
+		if c.offer != o { // This also runs after a panic.
 			release()
 		}
 	}()

@@ -73,7 +73,7 @@ func appendBounded[T any](list []T, value T, most int) []T {
 	return append(list, value)
 }
 
-// Judge completes a status that is not added: the rates of the last seconds, what each session waits for, verdicts and advice. Rates are
+// Judge completes a status without adding it: the rates of the last seconds, what each session waits for, verdicts and advice. Rates are
 // those between looks, so that all who ask within a second see the same. Waits reach up to the status itself.
 func (h *History) Judge(st *Status) {
 	h.mu.Lock()

@@ -45,7 +45,7 @@ func (s *Store) onlyCache() bool {
 // retriesMax is the share of requests that may fail before the store is taken to be in trouble.
 const retriesMax = 0.05
 
-// advice says what to do about a store that is the limit. It ends with the advice pixels if the store itself works. Trouble comes first: as
+// advice says how to relieve a limiting store. It ends with the advice pixels if the store itself works. Trouble comes first: as
 // long as requests fail, the other figures say little. Then the cache, which a user can enlarge, and last the link.
 func (s *Store) advice(pixels string) string {
 	if s.Rates.Retries > retriesMax*s.Rates.Requests {

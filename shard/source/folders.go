@@ -102,8 +102,8 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return transport.NamedSplit(name) == "" }) {
-			no := transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: build each by itself, "+
-				"val with the labels of train's set")
+			no := transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: "+
+				"build each by itself, val with the labels of train's set")
 			for _, name := range names[:min(len(names), 3)] {
 				no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
 			}

@@ -71,8 +71,10 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations),
 			Root: filepath.Join(c.path, "images"), Whole: true})
 	}
-	if c.form == aFolder && !slices.ContainsFunc(labelrule.MetadataFiles, func(name string) bool { return !slices.Contains(c.files, name) }) {
-		return nil, transport.Refuse(c.path, "holds %s, and one of them is wanted: move the others", strings.Join(labelrule.MetadataFiles, " and "))
+	missing := func(name string) bool { return !slices.Contains(c.files, name) }
+	if c.form == aFolder && !slices.ContainsFunc(labelrule.MetadataFiles, missing) {
+		return nil, transport.Refuse(c.path, "holds %s, and one of them is wanted: move the others",
+			strings.Join(labelrule.MetadataFiles, " and "))
 	}
 	for _, name := range labelrule.MetadataFiles {
 		if c.form == someFiles || !slices.Contains(c.files, name) {

@@ -111,7 +111,7 @@ func (c *candidate) withoutBare(splits []*dataset.Split, bare map[*dataset.Split
 	return kept, nil
 }
 
-// noPairs refuses a folder of images beside one of targets that are called otherwise; nil if this is neither.
+// noPairs refuses a folder of images beside one of targets with other names; nil if this is neither.
 func (c *candidate) noPairs(images string, beside []string) error {
 	keys, err := c.listImages(filepath.Join(c.path, images))
 	if err != nil || len(keys) == 0 || beside[0] == "" || c.opts.NoLabels {

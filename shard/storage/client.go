@@ -41,7 +41,7 @@ type Client struct {
 	opening *Opening   // the one that has not ended; nil without one
 }
 
-// Counts count a client's requests. Each number is right by itself; two that are loaded one after the other may be of different moments.
+// Counts count a client's requests. Each number is right; two loaded in turn may be of different moments.
 type Counts struct {
 	Requests, Retries atomic.Int64                // all, and those of them that repeat one that failed
 	UnderWay, Allowed atomic.Int64                // requests in flight, and the limit of the storage that answered last

@@ -377,7 +377,7 @@ type chunk struct {
 	err   error
 }
 
-// Read returns what is left of the chunk at hand. Without one it requests more, and waits for the oldest request.
+// Read returns the rest of the current chunk. Without one it requests more, and waits for the oldest request.
 func (r *aheadReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 && r.err == nil {
 		r.ask()

@@ -96,7 +96,7 @@ func (e *RemoteError) Error() string {
 	return text
 }
 
-// Unwrap gives the kinds of errors that callers ask for. What may pass by itself has none: it is the store's, and no fault of the object.
+// Unwrap gives the kinds of errors that callers ask for. An error that may pass has no kind: it is the store's, and no fault of the object.
 func (e *RemoteError) Unwrap() []error {
 	switch e.Status {
 	case http.StatusNotFound:
@@ -285,7 +285,7 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	return pause, failed
 }
 
-// pause returns the pause before the next try, or 0 if there is none. A wrong answer and refused credentials get a second chance, and a
+// pause returns the pause before the next try, or 0 without one. A wrong answer and refused credentials get a second chance, and a
 // bucket that has moved a few. Whatever else may pass is repeated until the store has been silent for the client's timeout.
 func (q *request) pause(began time.Time, failed *RemoteError) time.Duration {
 	r, pause := q.remote, rand.N(min(pauseMax, 100*time.Millisecond<<min(q.tries, 10)))+1
@@ -327,7 +327,7 @@ func (q *request) ended(ctx context.Context, got int, stopped error) error {
 }
 
 // once makes a request, and ends it if it brings too little. It counts its bytes in got. Two timers watch it from goroutines of their own:
-// they know the turn, the outage and the cancel function, and none of the counts here.
+// they know the turn, the outage and the cancel function, and not the counts here.
 func (r *remote) once(parent context.Context, began time.Time, send try, got *int) (request string, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)

@@ -72,8 +72,8 @@ func newWeb(c *Client, u *url.URL) (objects, error) {
 	return &web{client: c, base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
 }
 
-// sign adds the query of IMGFEED_URL_QUERY to requests. Of all storages of a client, also those that are opened at the same time, the first
-// says which host gets it.
+// sign adds the query of IMGFEED_URL_QUERY to requests. The first storage of a client says which host gets it, even if several are opened
+// at the same time.
 func (w *web) sign() error {
 	w.query, w.withheld = strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?"), false
 	if w.query == "" || w.client.signed.CompareAndSwap(nil, &w.base.Host) || *w.client.signed.Load() == w.base.Host {

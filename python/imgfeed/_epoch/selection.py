@@ -112,7 +112,7 @@ class Selection:
         return len(selected.indices)
 
     def batches(self, positions: int, rank: int, world: int) -> int:
-        """Return how many batches a rank gets of so many samples, none of fewer than 0."""
+        """Return how many batches a rank gets of so many samples, 0 of a negative number."""
         positions = max(0, positions)
         o, size = self.options, self.options.batch_size
         if o.buckets is not None:  # whole batches are dealt

@@ -25,7 +25,7 @@ from . import client, wire
 log = logging.getLogger("imgfeed")
 
 START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or report its progress
-END_TIMEOUT = 5.0  # seconds for it to end by itself
+END_TIMEOUT = 5.0  # seconds for it to end without force
 TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # bytes
 
 

@@ -40,7 +40,7 @@ class ArrayInfo:
 
     @classmethod
     def of(cls, array: Mapping[str, Any]) -> "ArrayInfo":
-        """Take an array of the reply. One of a kind that is not known has only bytes, which are passed over."""
+        """Take an array of the reply. An unknown kind has only bytes, which are skipped."""
         kind, name, dtype, offset = array["kind"], array.get("name", ""), array["dtype"], array["offset"]
         packed = kind == "field" and (dtype in DECODERS or dtype == "objects")
         if packed or kind not in ("images", "labels", "indices", "params", "repetitions", "field"):

@@ -63,7 +63,7 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
-#: What replaces a batch's labels: a field, or dictionaries that are made of several.
+#: What replaces a batch's labels: a field, or dictionaries made of several.
 Target = str | TargetFields | None
 
 

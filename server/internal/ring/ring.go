@@ -37,7 +37,7 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 // What holds, under mu: a slot is lent, since a time, or it is the server's. Lend and Release alone change that, each by one step. Both and
 // Lent may be called by any goroutine, also after Close. The ring knows nothing of what the server does with a slot of its own.
 //
-// The memory is mapped from New to Close, at one address. Who writes to a slot that is not lent is up to the loader; who closes the ring
+// The memory is mapped from New to Close, at one address. The loader decides who writes to a slot without a loan; who closes the ring
 // sees to it that nobody does any more.
 type Ring struct {
 	file     *os.File // nil in a private ring

@@ -31,7 +31,7 @@ func Default() string {
 const Mode = 0o600
 
 // A Listener is the socket of a server. Close removes its file, but never the one of a server that has taken the path since: own tells the
-// two apart. It may be called by several goroutines, of which the first closes.
+// two apart. Several goroutines may call it; the first closes.
 type Listener struct {
 	net.Listener
 	path   string

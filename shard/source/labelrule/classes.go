@@ -224,8 +224,8 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
 	switch {
 	case c.metadata != "" && !s.Options.ForceClasses:
-		return dataset.Labels{}, transport.RefuseEntry(s.Path, c.metadata, "has labels of the images beside it, and is not read from a tar").Or(
-			transport.Unpack(s.Path)...).Or(remedy.ForceClasses)
+		return dataset.Labels{}, transport.RefuseEntry(s.Path, c.metadata, "has labels of the images beside it, and is not "+
+			"read from a tar").Or(transport.Unpack(s.Path)...).Or(remedy.ForceClasses)
 	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
 			"class than they have: sort them anew, or give the folder or tar of all of them, as the program knows their classes",

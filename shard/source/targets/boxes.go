@@ -227,8 +227,8 @@ func (m *Objects) fromYOLO(text string, w, h float64) (objects []Object, err err
 			return nil, fmt.Errorf("line %d: the box %v", n, o.Box)
 		}
 		if far := slices.IndexFunc(rest, func(x float64) bool { return math.Abs(x) > fractionMax }); far >= 0 {
-			return nil, fmt.Errorf("line %d: %s is not a fraction of the image's width or height, as YOLO has it: divide pixels by these", n,
-				words[1+far])
+			return nil, fmt.Errorf("line %d: %s is not a fraction of the image's width or height, as YOLO has it: divide pixels by these",
+				n, words[1+far])
 		}
 		objects = append(objects, o)
 	}

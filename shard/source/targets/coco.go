@@ -38,7 +38,7 @@ type COCO struct {
 // cocoID is a whole number, which some programs write as 9.0.
 type cocoID int64
 
-const noID cocoID = math.MinInt64 // the file has none, so that 0 would be another's
+const noID cocoID = math.MinInt64 // stands for a missing id: 0 may be another's
 
 func (id *cocoID) UnmarshalJSON(text []byte) error {
 	n, err := strconv.ParseInt(strings.TrimSuffix(string(text), ".0"), 10, 64)

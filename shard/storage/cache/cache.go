@@ -31,7 +31,7 @@ import (
 // of the user that name the folder share it, and it outlives them.
 //
 //	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they have open,
-//	                and another for each of which they have read a record.
+//	                and another for each object that they have read a record of.
 //	DIR/<id>.kept   the ranges of an object, in a sparse file.
 //
 //	0 … 4095        URL and size of the object, JSON with zeros behind it.
@@ -41,11 +41,11 @@ import (
 // There is no index. A read goes to the offset where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
 //
-// What holds between processes: the tally counts the bytes on the disk and those that are promised, and only who has locked its byte
+// What holds between processes: the tally counts the bytes on the disk and the promised ones, and only who has locked its byte
 // changes it. Such a lock is the open file's, so the goroutines of one Cache exclude each other by mu, which they take first.
 //
 // Within a process, each promise of makeRoom is followed by one settle. An object in the map keeps its file open and its byte locked until
-// the cache is closed. Reads from the cache and from stores take no lock, but for the first record of an object; mu is held for a tally, or
+// the cache is closed. Reads from the cache and from stores take no lock, except for the first record of an object; mu is held for a tally, or
 // while room is made.
 type Cache struct {
 	Max                 int64        // limit of the bytes on the disk
@@ -150,7 +150,7 @@ func (c *Cache) Close() error {
 func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
 
 // Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil. It reads nothing but the tally, and
-// that without its lock: one that is being written is left out, and the last one shown.
+// that without its lock: instead of a tally in the middle of a write, it shows the last one.
 func (c *Cache) Status() (used, limit int64, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -591,7 +591,7 @@ func (f *file) keep(p []byte, offset, at int64) (took int64, err error) {
 	return f.blocks() - before, err
 }
 
-// noteWrite has the cache keep nothing for a while if the disk has refused a write. A write that succeeds after such a pause ends the
+// noteWrite makes the cache keep nothing for a while if the disk has refused a write. A write that succeeds after such a pause ends the
 // failure.
 func (c *Cache) noteWrite(err error) {
 	c.mu.Lock()

@@ -30,7 +30,7 @@ const (
 	tallyByte
 	measureByte
 
-	wantedBytes = 1 << 60 // from here on, a byte for each object of which a record was read
+	wantedBytes = 1 << 60 // the first of a byte for each object that had a record read
 )
 
 // lockByte locks or unlocks a byte of the lock's file, or fails at once if another process has it. The lock is the open file's: it ends
