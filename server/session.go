@@ -138,9 +138,9 @@ func (s *session) viewSlots() {
 	}
 }
 
-// close ends the running epoch and releases the session's set, ring and memory. The order matters: no worker writes to the ring once the epoch has
-// ended, and nothing reads the set. The owner calls it once, when nobody finds the session through its connection any more. Who found it
-// before may still count its slots.
+// close ends the running epoch and releases the session's set, ring and memory. The order matters: no worker writes to the ring once the
+// epoch has ended, and nothing reads the set. The owner calls it once, when nobody finds the session through its connection any more.
+// Who found it before may still count its slots.
 func (s *session) close() {
 	s.stopEpoch()
 	if s.ring != nil {

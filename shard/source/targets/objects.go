@@ -256,7 +256,8 @@ func (m *Objects) Category(of any) (int64, error) {
 
 var unsaid = math.NaN() // stands for an area or iscrowd that one object of several lacks
 
-// Make makes objects of the numbers of all boxes, and the other values, which may be missing, except for the categories. NaN is a missing one.
+// Make makes objects of the numbers of all boxes, and the other values, which may be missing, except for the categories. NaN is a
+// missing one.
 func (m *Objects) Make(boxes []float64, categories []any, areas, crowds []float64) ([]Object, error) {
 	n := len(categories)
 	if len(boxes) != 4*n || len(areas) != n && len(areas) > 0 || len(crowds) != n && len(crowds) > 0 {

@@ -44,9 +44,9 @@ import (
 // What holds between processes: the tally counts the bytes on the disk and the promised ones, and only who has locked its byte
 // changes it. Such a lock is the open file's, so the goroutines of one Cache exclude each other by mu, which they take first.
 //
-// Within a process, each promise of makeRoom is followed by one settle. An object in the map keeps its file open and its byte locked until
-// the cache is closed. Reads from the cache and from stores take no lock, except for the first record of an object; mu is held for a tally, or
-// while room is made.
+// Within a process, each promise of makeRoom is followed by one settle. An object in the map keeps its file open and its byte locked
+// until the cache is closed. Reads from the cache and from stores take no lock, except for the first record of an object; mu is held for
+// a tally, or while room is made.
 type Cache struct {
 	Max                 int64        // limit of the bytes on the disk
 	HitBytes, MissBytes atomic.Int64 // bytes read by this process, from the cache and from stores
