@@ -354,3 +354,16 @@ func TestCacheCommand(t *testing.T) {
 	run("rm", dir)
 	testenv.Equal(t, len(testenv.Must(os.ReadDir(dir))(t)), 1, "files that are left")
 }
+
+// TestUnpackedMasks have colours, and the remedy is a command, as a loader has no flags of imgshard.
+func TestUnpackedMasks(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	var picture bytes.Buffer
+	testenv.OK(t, png.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 2, 2))))
+	for _, name := range []string{"images", "masks"} {
+		write(t, filepath.Join(dir, name, "a.png"), picture.Bytes())
+	}
+	x, _ := testIndexer(t)
+	testenv.Fails(x.set(t.Context(), dir))(t, "type imgshard index "+dir+" -o "+dir+"-index --map-labels FILE and open the index")
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -67,7 +68,7 @@ func OpenInPlace(path string) ([]*dataset.Split, error) {
 // Index indexes the dataset at path into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w,
 // as a bar if w is a terminal.
 func Index(ctx context.Context, path, out string, w io.Writer) (notes []string, err error) {
-	note := func(text string) { notes = append(notes, termsafe.Text(text)) }
+	note := func(text string) { notes = append(notes, termsafe.Text(remedy.InPlace(text, path))) }
 	err = withProgress(ctx, w, "the unfinished index is removed", func(ctx context.Context, show *progress) error {
 		splits, err := OpenInPlace(path)
 		if err != nil {

@@ -131,6 +131,15 @@ var writable = func(folder string) bool {
 // String is for notes, and for errors of a command that has the flags.
 func (r Remedy) String() string { return "to " + r.To + ", add " + r.Flags + " to imgshard's command" }
 
+var ofCommand = regexp.MustCompile(`, add (.*?) to imgshard's command`)
+
+// InPlace makes the remedies in a note commands, for a program that reads the dataset at path where it is.
+func InPlace(note, path string) string {
+	return ofCommand.ReplaceAllStringFunc(note, func(way string) string {
+		return ", type " + Remedy{Flags: ofCommand.FindStringSubmatch(way)[1]}.command(path) + " and open the index"
+	})
+}
+
 // Text is the end of an error with remedies. inPlace is the dataset that a program reads where it is, "" for imgshard.
 func Text(remedies []Remedy, inPlace string) string {
 	var flags, commands strings.Builder
