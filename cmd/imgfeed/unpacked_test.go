@@ -365,5 +365,5 @@ func TestUnpackedMasks(t *testing.T) {
 		write(t, filepath.Join(dir, name, "a.png"), picture.Bytes())
 	}
 	x, _ := testIndexer(t)
-	testenv.Fails(x.set(t.Context(), dir))(t, "type imgshard index "+dir+" -o "+dir+"-index --map-labels FILE and open the index")
+	testenv.Fails(x.set(t.Context(), dir))(t, "type imgshard index "+dir+" -o "+dir+"-index --map-labels FILE --class-order string and open the index")
 }

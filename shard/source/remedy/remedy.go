@@ -164,6 +164,9 @@ func Text(remedies []Remedy, inPlace string) string {
 // command is the line to type; "" if flags are enough.
 func (r Remedy) command(inPlace string) string {
 	flags := strings.TrimSuffix(" "+r.Flags, " ")
+	if inPlace != "" && !strings.Contains(flags, NoLabels.Flags) {
+		flags += " " + StringOrder.Flags // the labels of images in place are those of ImageFolder
+	}
 	switch {
 	case r.Shell != "" && r.Source == "":
 		return r.Shell

@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
 	}
 	note := "2 boxes are empty; " + DropEmpty.String() + ", or not"
 	testenv.Equal(t, InPlace(note, "/d/a b"), "2 boxes are empty; to leave out images without objects, "+
-		"type imgshard index '/d/a b' -o '/d/a b-index' --drop-empty and open the index, or not", "a note of images in place")
+		"type imgshard index '/d/a b' -o '/d/a b-index' --drop-empty --class-order string and open the index, or not", "a note of images in place")
 }
 
 // Beside a dataset that cannot be written to, remedies write into the working folder.
