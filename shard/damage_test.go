@@ -106,13 +106,10 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 			err := readAll(data)
 			data[at] ^= bit
 			c, ok := errors.AsType[*CorruptError](err)
-			if !ok {
-				t.Fatalf("%s, byte %d, bit %#x: %v", name, at, bit, err)
-			}
-			if section, _, _ := strings.Cut(name, " "); section == "record" &&
-				(name != fmt.Sprintf("record %d", c.Record) || c.Section != section || c.Offset != span[0]) {
-				t.Fatalf("%s, byte %d: %v", name, at, err)
-			}
+			testenv.Require(t, ok, "%s, byte %d, bit %#x: %v", name, at, bit, err)
+			section, _, _ := strings.Cut(name, " ")
+			testenv.Require(t, section != "record" || name == fmt.Sprintf("record %d", c.Record) && c.Section == section && c.Offset == span[0],
+				"%s, byte %d: %v", name, at, err)
 			flips++
 		}
 	}
@@ -124,9 +121,8 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 func TestTruncatedFile(t *testing.T) {
 	data := shardBytes(t, 3)
 	for n := range len(data) {
-		if _, err := openBytes(data[:n]); !isCorrupt(err) {
-			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
-		}
+		_, err := openBytes(data[:n])
+		testenv.Require(t, isCorrupt(err), "%d of %d bytes: %v", n, len(data), err)
 	}
 	if _, err := openBytes(append(bytes.Clone(data), 0)); !isCorrupt(err) {
 		t.Fatalf("a byte too many: %v", err)
@@ -153,9 +149,7 @@ func TestFileCutWhileOpen(t *testing.T) {
 		inCut := i >= 2 && i < 4
 		if inCut {
 			c := testenv.As[*CorruptError](t, err)
-			if c.Path != path || c.Record != i || c.Index != i || !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("sample %d: %v", i, err)
-			}
+			testenv.Check(t, c.Path == path && c.Record == i && c.Index == i && errors.Is(err, io.ErrUnexpectedEOF), "sample %d: %v", i, err)
 		} else if i >= 4 && err != nil {
 			t.Errorf("sample %d of an undamaged shard: %v", i, err)
 		}
@@ -204,9 +198,8 @@ func TestForgedFiles(t *testing.T) {
 			p, f := bytes.Clone(good), r.footer
 			forge(p, &f)
 			resign(p, &f)
-			if err := readAll(p); !isCorrupt(err) {
-				t.Errorf("got %v", err)
-			}
+			err := readAll(p)
+			testenv.Check(t, isCorrupt(err), "got %v", err)
 		})
 	}
 }
@@ -259,9 +252,8 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 		if err == nil {
 			_, err = r.Keys()
 		}
-		if testenv.As[*ReadError](t, err, "test.imgshard"); !errors.Is(err, boom) || isCorrupt(err) {
-			t.Errorf("read %d fails: %v", calls, err)
-		}
+		testenv.As[*ReadError](t, err, "test.imgshard")
+		testenv.Check(t, errors.Is(err, boom) && !isCorrupt(err), "read %d fails: %v", calls, err)
 	}
 }
 
@@ -300,18 +292,16 @@ func TestManifestDamage(t *testing.T) {
 	good := testenv.Must(os.ReadFile(path))(t)
 	for at := range good {
 		for _, damaged := range [][]byte{good[:at], append(append(bytes.Clone(good[:at]), good[at]^1<<(at%8)), good[at+1:]...)} {
-			if _, err := decodeManifest(path, damaged); !isCorrupt(err) {
-				t.Fatalf("byte %d of %d: %v", at, len(good), err)
-			}
+			_, err := decodeManifest(path, damaged)
+			testenv.Require(t, isCorrupt(err), "byte %d of %d: %v", at, len(good), err)
 		}
 	}
 	edit := func(name string, change func(m *Manifest), check func(error) bool) {
 		m := testenv.Must(decodeManifest(path, good))(t)
 		change(m)
 		writeManifest(t, dir, m)
-		if _, err := OpenSet(dir); !check(err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := OpenSet(dir)
+		testenv.Check(t, check(err), "%s: %v", name, err)
 	}
 	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
 	edit("a later version", func(m *Manifest) { m.Version = versionCurrent + 1 }, unsupported)
@@ -367,9 +357,7 @@ func TestDamagedSets(t *testing.T) {
 			dir := writeSet(t, makeSamples(14), testOptions(2))
 			testenv.OK(t, c.damage(dir))
 			s, err := OpenSet(dir)
-			if !c.check(err) {
-				t.Errorf("got %v", err)
-			}
+			testenv.Check(t, c.check(err), "got %v", err)
 			if err == nil {
 				s.Close()
 			}
@@ -415,14 +403,11 @@ func TestVerify(t *testing.T) {
 	flip(5, 0)
 	flip(21, 0)
 	report, problems, err = verify(dir)
-	if err != nil || report.Problems != 2 || len(problems) != 2 || problems[0].Index+problems[1].Index != 26 {
-		t.Fatalf("two bad records: %+v, %v, %v", report, problems, err)
-	}
+	testenv.Require(t, err == nil && report.Problems == 2 && len(problems) == 2 && problems[0].Index+problems[1].Index == 26,
+		"two bad records: %+v, %v, %v", report, problems, err)
 	for _, c := range problems {
 		sum := testenv.As[*ChecksumError](t, c)
-		if sum.Want == sum.Got || c.Section != "record" {
-			t.Errorf("problem %v", c)
-		}
+		testenv.Check(t, sum.Want != sum.Got && c.Section == "record", "problem %v", c)
 		testenv.Contains(t, c.Error(), c.Path, fmt.Sprintf("record %d", c.Record), fmt.Sprintf("byte %d", c.Offset),
 			fmt.Sprintf("%08x", sum.Want), fmt.Sprintf("%08x", sum.Got), "rebuild")
 	}
@@ -436,9 +421,7 @@ func TestVerify(t *testing.T) {
 	}
 	flip(pad, int64(len(samples[pad].Image)+len(samples[pad].Aux)))
 	report, problems, err = verify(dir)
-	if err != nil || len(problems) != 1 || problems[0].Section != "file" {
-		t.Errorf("padding changed: %+v, %v, %v", report, problems, err)
-	}
+	testenv.Check(t, err == nil && len(problems) == 1 && problems[0].Section == "file", "padding changed: %+v, %v, %v", report, problems, err)
 }
 
 func TestVerifyFindsForgedOrder(t *testing.T) {
@@ -459,9 +442,7 @@ func TestVerifyOfAPart(t *testing.T) {
 	dir := writeSet(t, makeSamples(30), testOptions(3))
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0002")))
 	report, err := Verify(context.Background(), dir, VerifyOptions{})
-	if err != nil || report.Problems != 0 || report.Samples != 20 || len(report.Missing) != 1 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	testenv.Check(t, err == nil && report.Problems == 0 && report.Samples == 20 && len(report.Missing) == 1, "%+v, %v", report, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	testenv.Fails(Verify(ctx, dir, VerifyOptions{}))(t, context.Canceled)

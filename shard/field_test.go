@@ -49,9 +49,7 @@ func TestFieldsRoundTrip(t *testing.T) {
 		dir := writeSet(t, samples, options)
 		s := openSet(t, dir)
 		m := s.Manifest()
-		if m.Version != version2 || !m.Fields.Equal(testFields) {
-			t.Errorf("version %d, fields %v", m.Version, m.Fields)
-		}
+		testenv.Check(t, m.Version == version2 && m.Fields.Equal(testFields), "version %d, fields %v", m.Version, m.Fields)
 		for i, f := range m.Fields {
 			testenv.Equal(t, f.BytesMax, longest[i], "%v: bytes of the longest value", f)
 		}
@@ -59,9 +57,8 @@ func TestFieldsRoundTrip(t *testing.T) {
 		sameSamples(t, s, samples)
 		for i := range samples {
 			view, err := s.View(i)
-			if err != nil || !bytes.Equal(view.Fields, samples[i].Fields) || !bytes.Equal(view.Aux, samples[i].Aux) {
-				t.Errorf("view of sample %d: %+v, %v", i, view, err)
-			}
+			testenv.Check(t, err == nil && bytes.Equal(view.Fields, samples[i].Fields) && bytes.Equal(view.Aux, samples[i].Aux),
+				"view of sample %d: %+v, %v", i, view, err)
 			values, err := m.Fields.Split(view.Fields, nil)
 			if err != nil || len(values) != 7 || string(values[3]) != fmt.Sprintf(`{"i":%d}`, i) || int64(binary.LittleEndian.Uint64(values[2][16:])) != int64(i) {
 				t.Errorf("values of sample %d: %q, %v", i, values, err)
@@ -77,9 +74,8 @@ func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 	good := samples[0].Fields
 	bounded := testFields.bounded(RecordBytesMax)
 	for n := range good {
-		if _, err := bounded.Split(good[:n], nil); err == nil {
-			t.Errorf("%d of %d bytes are taken", n, len(good))
-		}
+		_, err := bounded.Split(good[:n], nil)
+		testenv.Check(t, err != nil, "%d of %d bytes are taken", n, len(good))
 	}
 	testenv.Fails(bounded.Split(append(bytes.Clone(good), 0), nil))(t, "1 bytes after")
 	long := bytes.Clone(good)
@@ -90,9 +86,8 @@ func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 	testenv.Fails(bounded.Split(long, nil))(t, "at most 3 are expected")
 	if n := testing.AllocsPerRun(100, func() {
 		var room [7][]byte
-		if _, err := testFields.Split(nil, room[:0]); err == nil {
-			t.Error("nothing is taken")
-		}
+		_, err := testFields.Split(nil, room[:0])
+		testenv.Check(t, err != nil, "nothing is taken")
 	}); n > 4 { // those of the error
 		t.Errorf("%v allocations", n)
 	}
@@ -145,9 +140,7 @@ func TestHostileFields(t *testing.T) {
 		t.Errorf("%d fields, %v", len(fields), err)
 	}
 	for _, text := range []string{`{}`, `7`, `"x"`, `[7]`, `[{"name":[]}]`} {
-		if err := fields.UnmarshalJSON([]byte(text)); err == nil {
-			t.Errorf("%s is taken", text)
-		}
+		testenv.Check(t, fields.UnmarshalJSON([]byte(text)) != nil, "%s is taken", text)
 	}
 }
 
@@ -195,13 +188,12 @@ func TestForgedFields(t *testing.T) {
 	m.Shards[0].Footer = fmt.Sprintf("%08x", f.CRC)
 	writeManifest(t, dir, m)
 	problems := 0
-	if _, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) {
+	_, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) {
 		if problems++; !isCorrupt(err) || !strings.Contains(err.Error(), `record 1 (sample 1)`) || !strings.Contains(err.Error(), `field "caption"`) {
 			t.Error(err)
 		}
-	}}); err != nil || problems != 1 {
-		t.Errorf("%d problems, %v", problems, err)
-	}
+	}})
+	testenv.Check(t, err == nil && problems == 1, "%d problems, %v", problems, err)
 }
 
 // targetFields has both types of targets.
@@ -243,16 +235,14 @@ func TestTargetsRoundTrip(t *testing.T) {
 	samples, options := targetSamples(5, 2)
 	s := openSet(t, writeSet(t, samples, options))
 	m := s.Manifest()
-	if m.Version != version3 || !m.Fields.Equal(targetFields) || !slices.Equal(m.Fields[1].Ids, []int64{1, 90}) {
-		t.Errorf("version %d, fields %+v", m.Version, m.Fields)
-	}
+	testenv.Check(t, m.Version == version3 && m.Fields.Equal(targetFields) && slices.Equal(m.Fields[1].Ids, []int64{1, 90}),
+		"version %d, fields %+v", m.Version, m.Fields)
 	var o ObjectValue
 	sameSamples(t, s, samples)
 	for i := range samples {
 		values := testenv.Must(m.Fields.Split(samples[i].Fields, nil))(t)
-		if err := m.Fields[1].ReadObjects(values[1], &o); err != nil || len(o.Labels) != i || len(o.Boxes) != 4*i {
-			t.Fatalf("sample %d: %+v, %v", i, o, err)
-		}
+		err := m.Fields[1].ReadObjects(values[1], &o)
+		testenv.Require(t, err == nil && len(o.Labels) == i && len(o.Boxes) == 4*i, "sample %d: %+v, %v", i, o, err)
 		if i == 4 && (o.Labels[3] != 1 || o.Boxes[15] != 5 || math.Float32frombits(binary.LittleEndian.Uint32(o.Columns[1][12:])) != 4.5) {
 			t.Errorf("%+v", o)
 		}
@@ -310,21 +300,18 @@ func FuzzTargets(f *testing.F) {
 		_, maskErr := usedMask.Decode(other[2], 4, 3)
 		testenv.OK(t, errors.Join(fields[1].ReadObjects(other[1], &used), maskErr))
 		usedErr, freshErr := fields[1].ReadObjects(split[1], &used), fields[1].ReadObjects(split[1], &fresh)
-		if (usedErr == nil) != (freshErr == nil) || freshErr == nil && !bytes.Equal(used.Append(nil), fresh.Append(nil)) {
-			t.Errorf("objects %v (%v), and in new memory %v (%v)", used, usedErr, fresh, freshErr)
-		}
+		testenv.Check(t, (usedErr == nil) == (freshErr == nil) && (freshErr != nil || bytes.Equal(used.Append(nil), fresh.Append(nil))),
+			"objects %v (%v), and in new memory %v (%v)", used, usedErr, fresh, freshErr)
 		labels, usedErr := usedMask.Decode(split[2], 4, 3)
 		want, err := freshMask.Decode(split[2], 4, 3)
-		if (usedErr == nil) != (err == nil) || !bytes.Equal(labels, want) {
-			t.Errorf("labels %v (%v), and in new memory %v (%v)", labels, usedErr, want, err)
-		}
+		testenv.Check(t, (usedErr == nil) == (err == nil) && bytes.Equal(labels, want),
+			"labels %v (%v), and in new memory %v (%v)", labels, usedErr, want, err)
 		if _, err := fields.checkValues(values); err == nil && freshErr != nil {
 			t.Errorf("a writer takes objects that no reader does: %v", freshErr)
 		}
 		for i := range fields {
-			if text := fields[i].JSON(split[i]); !json.Valid(text) {
-				t.Errorf("%s is not JSON", text)
-			}
+			text := fields[i].JSON(split[i])
+			testenv.Check(t, json.Valid(text), "%s is not JSON", text)
 		}
 	})
 }
@@ -337,8 +324,6 @@ func FuzzObjects(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var o ObjectValue
-		if targetFields[1].ReadObjects(value, &o) == nil && len(value) > 0 && string(o.Append(nil)) != string(value) {
-			t.Errorf("% x", value)
-		}
+		testenv.Check(t, targetFields[1].ReadObjects(value, &o) != nil || len(value) == 0 || string(o.Append(nil)) == string(value), "% x", value)
 	})
 }

@@ -20,9 +20,7 @@ func seeds(f *testing.F, pattern string) (all [][]byte) {
 	for _, path := range testenv.Must(filepath.Glob(pattern))(f) {
 		all = append(all, testenv.Must(os.ReadFile(path))(f))
 	}
-	if len(all) == 0 {
-		f.Fatalf("no file is called %s", pattern)
-	}
+	testenv.Require(f, len(all) > 0, "no file is called %s", pattern)
 	return all
 }
 
@@ -50,9 +48,7 @@ func FuzzReader(f *testing.F) {
 		for j := range r.Len() {
 			var rec Record
 			rec, buf, err = r.Read(j, buf)
-			if err != nil && !isCorrupt(err) {
-				t.Fatal(err)
-			}
+			testenv.Require(t, err == nil || isCorrupt(err), "%v", err)
 			testenv.Between(t, len(buf), 0, 2*(len(data)+SlackBytes)+4096, "bytes of a buffer for a file of %d", len(data))
 			if err == nil {
 				_, _ = rec.Image[:len(rec.Image)+SlackBytes], rec.Aux[:len(rec.Aux)+SlackBytes]
@@ -122,9 +118,8 @@ func TestMutatedFiles(t *testing.T) {
 			resign(p, &f)
 		}
 		if err := readAll(p); err != nil {
-			if _, unsupported := errors.AsType[*UnsupportedError](err); !isCorrupt(err) && !unsupported {
-				t.Fatalf("round %d: %v", round, err)
-			}
+			_, unsupported := errors.AsType[*UnsupportedError](err)
+			testenv.Require(t, isCorrupt(err) || unsupported, "round %d: %v", round, err)
 			refused++
 		}
 	}

@@ -48,9 +48,7 @@ func TestIndexOfAStranger(t *testing.T) {
 		}
 		defer set.Close()
 		record, _, err := set.Read(0, nil)
-		if err == nil && !bytes.Equal(record.Image, image) {
-			t.Error("another image is read")
-		}
+		testenv.Check(t, err != nil || bytes.Equal(record.Image, image), "another image is read")
 		return err
 	}
 	for name, is := range map[string]bool{"inside": true, "below/inside": true, "../outside": false, "below/../../outside": false, filepath.Join(dir, "outside"): false} {
@@ -63,9 +61,8 @@ func TestIndexOfAStranger(t *testing.T) {
 				object, _ = storage.NewFolder(dir).Stat(info.Name())
 			}
 			err := read(writeIndex(t, source, name, image, object))
-			if (err == nil) != is || err != nil && !strings.Contains(err.Error(), "does not lie below "+source) {
-				t.Errorf("%s below %s: %v", name, source, err)
-			}
+			testenv.Check(t, (err == nil) == is && (err == nil || strings.Contains(err.Error(), "does not lie below "+source)),
+				"%s below %s: %v", name, source, err)
 		}
 	}
 	for _, source := range []string{filepath.Join(dir, "source"), web.URL + "/source"} {
@@ -142,9 +139,8 @@ func FuzzIndexTable(f *testing.F) {
 		}
 		for at, pieces := int64(0), 0; at < x.Length; pieces++ {
 			length, image, from := x.piece(at)
-			if length <= 0 || length > x.Length-at || pieces > 3*int(samples)+3 {
-				t.Fatalf("a piece of %d bytes at %d of %d", length, at, x.Length)
-			}
+			testenv.Require(t, length > 0 && length <= x.Length-at && pieces <= 3*int(samples)+3,
+				"a piece of %d bytes at %d of %d", length, at, x.Length)
 			if image != nil && (at < image.at || at-image.at+length > int64(image.length)) || image == nil && from > max(size-length, -1) {
 				t.Fatalf("%d bytes at %d are of %+v, or at %d of a file of %d", length, at, image, from, size)
 			}

@@ -50,12 +50,9 @@ func TestJoin(t *testing.T) {
 				got, labelErr := set.Label(i)
 				key, keyErr := set.Key(i)
 				testenv.OK(t, errors.Join(err, viewErr, labelErr, keyErr))
-				if read.Label != label || view.Label != label || got != label || key != want.Key {
-					t.Fatalf("sample %d (%s) has labels %d, %d, %d, want %d", i, key, read.Label, view.Label, got, label)
-				}
-				if !bytes.Equal(read.Image, want.Image) || !bytes.Equal(view.Aux, want.Aux) {
-					t.Fatalf("sample %d has another image", i)
-				}
+				testenv.Require(t, read.Label == label && view.Label == label && got == label && key == want.Key,
+					"sample %d (%s) has labels %d, %d, %d, want %d", i, key, read.Label, view.Label, got, label)
+				testenv.Require(t, bytes.Equal(read.Image, want.Image) && bytes.Equal(view.Aux, want.Aux), "sample %d has another image", i)
 				if at, err := set.Find(key); err != nil || at > i {
 					t.Fatalf("%s is found at %d: %v", key, at, err)
 				}
@@ -139,9 +136,8 @@ func TestContent(t *testing.T) {
 		"other encoding": {manifest(func(_ []Sample, o *SetOptions) { o.Encoding.Params = []byte(`{"other": 1}`) }), true},
 		"none is known":  {&Manifest{Fingerprint: base.Fingerprint}, false},
 	} {
-		if tc.m.OtherContent(base) != tc.other || base.OtherContent(tc.m) != tc.other || tc.m.Fingerprint != base.Fingerprint {
-			t.Errorf("%s: content %s, and %s", name, tc.m.Content, base.Content)
-		}
+		testenv.Check(t, tc.m.OtherContent(base) == tc.other && base.OtherContent(tc.m) == tc.other && tc.m.Fingerprint == base.Fingerprint,
+			"%s: content %s, and %s", name, tc.m.Content, base.Content)
 	}
 }
 
@@ -155,9 +151,7 @@ func TestConventions(t *testing.T) {
 	testenv.Equal(t, testenv.Must(set.Key(0))(t), key, "key")
 	testenv.Equal(t, testenv.Must(set.Find(key))(t), 0, "index of the key")
 	for _, digits := range []string{m.Fingerprint, m.Shards[0].Footer, m.Shards[0].SHA256} {
-		if !regexp.MustCompile(`^[0-9a-f]+$`).MatchString(digits) {
-			t.Errorf("%q are not lower-case hexadecimal digits", digits)
-		}
+		testenv.Check(t, regexp.MustCompile(`^[0-9a-f]+$`).MatchString(digits), "%q are not lower-case hexadecimal digits", digits)
 	}
 	text := testenv.Must(m.encode())(t)
 	at := strings.LastIndex(string(text), manifestKey)

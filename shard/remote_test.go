@@ -34,9 +34,7 @@ func TestRemoteSet(t *testing.T) {
 	url := server.URL + "/" + filepath.Base(dir)
 	local, set := openSet(t, dir), openSet(t, url)
 	testenv.Between(t, requests.Load(), 1, int64(1+3*len(set.Manifest().Shards)), "requests that open the set")
-	if set.Dir() != url || !reflect.DeepEqual(set.Manifest(), local.Manifest()) {
-		t.Errorf("%s: %+v", set.Dir(), set.Manifest())
-	}
+	testenv.Check(t, set.Dir() == url && reflect.DeepEqual(set.Manifest(), local.Manifest()), "%s: %+v", set.Dir(), set.Manifest())
 	testenv.OK(t, sameAs(local, url))
 	for i := range local.Len() {
 		key := testenv.Must(set.Key(i))(t)
@@ -59,9 +57,8 @@ func TestRemoteSetsFound(t *testing.T) {
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
 	found, err := FindAll(server.URL)
-	if err != nil || found.Sets["train"] != server.URL+"/train" || found.Sets["val"] != server.URL+"/val" {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	testenv.Require(t, err == nil && found.Sets["train"] == server.URL+"/train" && found.Sets["val"] == server.URL+"/val",
+		"%+v, %v", found, err)
 	lost := "rank-0000/00000.imgshard"
 	testenv.OK(t, os.Remove(filepath.Join(dir, "val", lost)))
 	testenv.Fails(OpenSet(server.URL+"/val"))(t, server.URL+"/val/"+lost+" is missing")
@@ -81,9 +78,7 @@ func TestHungStoreIsAskedOnce(t *testing.T) {
 	client := storage.NewClient()
 	client.Timeout = 200 * time.Millisecond
 	_, err := FindIn(client, server.URL)
-	if !storage.IsDown(err) || errors.Is(err, ErrNotSet) || requests.Load() != 1 {
-		t.Errorf("%v after %d requests", err, requests.Load())
-	}
+	testenv.Check(t, storage.IsDown(err) && !errors.Is(err, ErrNotSet) && requests.Load() == 1, "%v after %d requests", err, requests.Load())
 }
 
 // TestRemoteSetWithDamagedCache reads a set again from the server where the cache's bytes are wrong.
@@ -214,9 +209,8 @@ func TestOneWrongAnswer(t *testing.T) {
 		}
 	}
 	server.flip = func(int) bool { return true }
-	if err := read(); err == nil || server.requests.Load() != 2 {
-		t.Errorf("%v after %d requests", err, server.requests.Load())
-	}
+	err := read()
+	testenv.Check(t, err != nil && server.requests.Load() == 2, "%v after %d requests", err, server.requests.Load())
 }
 
 // A wrongFile answers Fetch with an error or with wrong bytes.
@@ -245,15 +239,13 @@ func TestFetchAndCheck(t *testing.T) {
 		file := r.file
 		for _, fetchErr := range []error{nil, errors.New("EIO")} {
 			r.file = wrongFile{file, fetchErr}
-			if _, err := fetch(i); err == nil || errors.Is(err, fs.ErrPermission) {
-				t.Errorf("sample %d: %v", i, err)
-			}
+			_, err := fetch(i)
+			testenv.Check(t, err != nil && !errors.Is(err, fs.ErrPermission), "sample %d: %v", i, err)
 		}
 		r.file = wrongFile{file, &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden}}
 		_, err := fetch(i)
-		if failed := testenv.As[*ReadError](t, err); failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
-			t.Errorf("sample %d: %v", i, err)
-		}
+		failed := testenv.As[*ReadError](t, err)
+		testenv.Check(t, failed.Index == i && failed.Offset == want.Offset && errors.Is(err, fs.ErrPermission), "sample %d: %v", i, err)
 		r.file = file
 		if got, err := fetch(i); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("sample %d: %v", i, err)

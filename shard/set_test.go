@@ -126,15 +126,13 @@ func TestSetRoundTrip(t *testing.T) {
 			t.Run(fmt.Sprintf("partitions=%d,n=%d", partitions, n), func(t *testing.T) {
 				samples := makeSamples(n)
 				s := openSet(t, writeSet(t, samples, testOptions(partitions)))
-				if s.Len() != n || s.Partitions() != partitions || len(s.Missing()) != 0 {
-					t.Fatalf("Len %d, Partitions %d, Missing %v", s.Len(), s.Partitions(), s.Missing())
-				}
+				testenv.Require(t, s.Len() == n && s.Partitions() == partitions && len(s.Missing()) == 0,
+					"Len %d, Partitions %d, Missing %v", s.Len(), s.Partitions(), s.Missing())
 				sameSamples(t, s, samples)
 				for i := range samples {
 					at := testenv.Must(s.Locate(i))(t)
-					if at.Partition != i%partitions || at.Shard != i/partitions/4 || at.Record != i/partitions%4 {
-						t.Fatalf("Locate(%d) = %+v", i, at)
-					}
+					testenv.Require(t, at.Partition == i%partitions && at.Shard == i/partitions/4 && at.Record == i/partitions%4,
+						"Locate(%d) = %+v", i, at)
 					testenv.Equal(t, testenv.Must(s.Find(samples[i].Key))(t), i, "Find(%s)", samples[i].Key)
 					testenv.Equal(t, testenv.Must(s.Label(i))(t), samples[i].Label, "label of %d", i)
 				}
@@ -153,17 +151,14 @@ func TestMissingPartition(t *testing.T) {
 	dir := writeSet(t, samples, testOptions(3))
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	s := openSet(t, dir)
-	if !s.Has(0) || s.Has(1) || !s.Has(2) || !reflect.DeepEqual(s.Missing(), []int{1}) {
-		t.Fatalf("Missing %v", s.Missing())
-	}
+	testenv.Require(t, s.Has(0) && !s.Has(1) && s.Has(2) && reflect.DeepEqual(s.Missing(), []int{1}), "Missing %v", s.Missing())
 	for i := range samples {
 		_, _, err := s.Read(i, nil)
 		found, findErr := s.Find(samples[i].Key)
 		label, labelErr := s.Label(i)
 		if i%3 != 1 {
-			if err != nil || found != i || findErr != nil || labelErr != nil || label != samples[i].Label {
-				t.Errorf("sample %d: %v; Find %d, %v; label %d, %v", i, err, found, findErr, label, labelErr)
-			}
+			testenv.Check(t, err == nil && found == i && findErr == nil && labelErr == nil && label == samples[i].Label,
+				"sample %d: %v; Find %d, %v; label %d, %v", i, err, found, findErr, label, labelErr)
 			continue
 		}
 		for _, err := range []error{err, findErr, labelErr} {
@@ -210,31 +205,21 @@ func TestWholePartitions(t *testing.T) {
 	dir := partlyCopied(t)
 	s := testenv.Must(openWhole(storage.Default, dir, nil))(t)
 	defer s.Close()
-	if s.Has(1) || !s.Has(0) || !s.Has(2) || !slices.Equal(s.Missing(), []int{1}) {
-		t.Errorf("partitions missing: %v", s.Missing())
-	}
+	testenv.Check(t, !s.Has(1) && s.Has(0) && s.Has(2) && slices.Equal(s.Missing(), []int{1}), "partitions missing: %v", s.Missing())
 	damaged := s.Damaged()
-	if len(damaged) != 1 || damaged[0].Partition != 1 || len(damaged[0].Problems) != 2 {
-		t.Fatalf("damaged: %v", damaged)
-	}
-	if !isCorrupt(damaged[0]) || !errors.Is(damaged[0], fs.ErrNotExist) {
-		t.Errorf("%v does not wrap what is wrong", damaged[0])
-	}
+	testenv.Require(t, len(damaged) == 1 && damaged[0].Partition == 1 && len(damaged[0].Problems) == 2, "damaged: %v", damaged)
+	testenv.Check(t, isCorrupt(damaged[0]) && errors.Is(damaged[0], fs.ErrNotExist), "%v does not wrap what is wrong", damaged[0])
 	testenv.Contains(t, damaged[0].Error(), filepath.Join(dir, "rank-0001")+": partition 1 of 3 is not whole, 2 of its ",
 		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "imgshard copy GOOD "+dir)
 	for i := range s.Len() {
 		_, _, err := s.Read(i, nil)
-		if i%3 == 1 && !errors.Is(err, error(damaged[0])) || i%3 != 1 && err != nil {
-			t.Errorf("sample %d: %v", i, err)
-		}
+		testenv.Check(t, (i%3 != 1 || errors.Is(err, error(damaged[0]))) && (i%3 == 1 || err == nil), "sample %d: %v", i, err)
 	}
 	testenv.OK(t, s.Map())
 	if _, err := s.Label(1); !errors.Is(err, error(damaged[0])) {
 		t.Errorf("label of a sample in the damaged partition: %v", err)
 	}
-	if s.Absence(0) != nil || s.Absence(1) == nil {
-		t.Errorf("absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
-	}
+	testenv.Check(t, s.Absence(0) == nil && s.Absence(1) != nil, "absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
 	_, err := OpenSet(dir)
 	testenv.As[*DamagedPartitionError](t, err)
 }
@@ -274,9 +259,8 @@ func TestFindAll(t *testing.T) {
 	testenv.OK(t, os.Truncate(filepath.Join(parent, "train-shards", manifestName), 100))
 	testenv.OK(t, os.Remove(filepath.Join(parent, "half", manifestName)))
 	found, err := FindAll(parent)
-	if err != nil || len(found.Sets) != 1 || found.Sets["val"] != filepath.Join(parent, "val") || len(found.Damaged) != 2 {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	testenv.Require(t, err == nil && len(found.Sets) == 1 && found.Sets["val"] == filepath.Join(parent, "val") && len(found.Damaged) == 2,
+		"%+v, %v", found, err)
 	for i, name := range []string{"half", "train-shards"} {
 		testenv.Equal(t, found.Damaged[i].Dir, filepath.Join(parent, name), "a damaged set")
 	}

@@ -32,9 +32,7 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 	for _, s := range makeSamples(9) {
 		testenv.OK(t, w.Append(s))
 		for name := range strings.FieldsSeq(names(t, parent)) {
-			if !strings.HasPrefix(name, ".train-shards.") {
-				t.Fatalf("%s appeared", name)
-			}
+			testenv.Require(t, strings.HasPrefix(name, ".train-shards."), "%s appeared", name)
 		}
 	}
 	testenv.Fails(FindSets(parent))(t, ErrNotSet)
@@ -121,9 +119,7 @@ func TestRefusedSamples(t *testing.T) {
 		t.Helper()
 		s := samples[1]
 		change(&s)
-		if err := w.Append(s); err == nil {
-			t.Errorf("%s was taken", name)
-		}
+		testenv.Check(t, w.Append(s) != nil, "%s was taken", name)
 	}
 	for i, s := range samples {
 		if i == 1 {
@@ -155,9 +151,8 @@ func TestRefusedOptions(t *testing.T) {
 		parent := t.TempDir()
 		o := testOptions(1)
 		change(&o)
-		if _, err := NewSetWriter(filepath.Join(parent, "out"), o); err == nil || names(t, parent) != "" {
-			t.Errorf("%s: %v, leaves %v", name, err, names(t, parent))
-		}
+		_, err := NewSetWriter(filepath.Join(parent, "out"), o)
+		testenv.Check(t, err != nil && names(t, parent) == "", "%s: %v, leaves %v", name, err, names(t, parent))
 	}
 }
 
@@ -165,9 +160,7 @@ func TestEncodingParameters(t *testing.T) {
 	samples, o := makeSamples(3), testOptions(1)
 	o.Encoding = Encoding{Name: "pixels", Params: []byte(`{ "codec": "<bit&pack>", "widths": [0, 8] }`)}
 	s := openSet(t, writeSet(t, samples, o))
-	if got := s.Manifest().Encoding; !got.Equal(o.Encoding) {
-		t.Errorf("%s", got)
-	}
+	testenv.Check(t, s.Manifest().Encoding.Equal(o.Encoding), "%s", s.Manifest().Encoding)
 }
 
 // failingFile fails when the budget that it shares is used up.
@@ -215,9 +208,7 @@ func TestFailingWrites(t *testing.T) {
 		}
 		_, err := w.Commit()
 		if err == nil {
-			if calls < 8 {
-				t.Errorf("only %d calls", calls)
-			}
+			testenv.Check(t, calls >= 8, "only %d calls", calls)
 			openSet(t, dir)
 			return
 		}
@@ -312,9 +303,8 @@ func TestReplacedSetLeavesOtherFiles(t *testing.T) {
 		testenv.Must(w.Commit())(t)
 		for _, name := range others {
 			data, err := os.ReadFile(filepath.Join(dir, name))
-			if own := name == "rejects.jsonl"; own != (err != nil) || !own && string(data) != name {
-				t.Errorf("killed %v: %s: %q, %v", killed, name, data, err)
-			}
+			own := name == "rejects.jsonl"
+			testenv.Check(t, own == (err != nil) && (own || string(data) == name), "killed %v: %s: %q, %v", killed, name, data, err)
 		}
 		testenv.Equal(t, openSet(t, dir).Len(), 5, "killed %v: samples", killed)
 		testenv.Equal(t, openSet(t, filepath.Join(dir, "val")).Len(), 2, "killed %v: samples of the other set", killed)

@@ -34,12 +34,10 @@ func TestDrawsDifferByKey(t *testing.T) {
 	for i := range 7 * 7 * 7 * 7 * 7 {
 		key := [5]int{i%7 - 3, i / 7 % 7, i / 49 % 7, i / 343 % 7, i / 2401}
 		d := NewViewRNG(int64(key[0]), key[1], key[2], key[3], key[4])
-		if other, ok := seen[d]; ok {
-			t.Fatalf("%v and %v draw the same", key, other)
-		}
-		if seen[d] = key; key[3] == 0 && key[4] == 0 && d != NewRNG(int64(key[0]), key[1], key[2]) {
-			t.Fatalf("%v has other draws than the sample", key)
-		}
+		other, ok := seen[d]
+		testenv.Require(t, !ok, "%v and %v draw the same", key, other)
+		seen[d] = key
+		testenv.Require(t, key[3] != 0 || key[4] != 0 || d == NewRNG(int64(key[0]), key[1], key[2]), "%v has other draws than the sample", key)
 	}
 	for _, c := range []struct {
 		repetition, view int
@@ -58,9 +56,7 @@ func TestRandomBoxMatchesTorchvision(t *testing.T) {
 		d, got, want := NewRNG(1, 2, 3), drawnCells{}, drawnCells{}
 		for range 100000 {
 			r := op.box(c.w, c.h, &d)
-			if r.Empty() || !r.In(image.Rect(0, 0, c.w, c.h)) {
-				t.Fatalf("%v: box %v", c, r)
-			}
+			testenv.Require(t, !r.Empty() && r.In(image.Rect(0, 0, c.w, c.h)), "%v: box %v", c, r)
 			for i, cell := range boxCells(c.w, c.h, r) {
 				got.count(boxQuantities[i], fmt.Sprint(cell))
 			}
@@ -110,9 +106,7 @@ func TestScaleFromNothing(t *testing.T) {
 	d, most := NewRNG(1, 2, 3), 0
 	for range 1000 {
 		r := op.box(100, 100, &d)
-		if r.Empty() || !r.In(image.Rect(0, 0, 100, 100)) {
-			t.Fatalf("box %v", r)
-		}
+		testenv.Require(t, !r.Empty() && r.In(image.Rect(0, 0, 100, 100)), "box %v", r)
 		most = max(most, r.Dx()*r.Dy())
 	}
 	testenv.Between(t, most, 10, 20, "pixels of the largest of 1000 boxes")

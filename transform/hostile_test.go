@@ -81,13 +81,9 @@ func TestHostileParameters(t *testing.T) {
 		}
 	}
 	for _, name := range operationNames() {
-		if !seen[name] {
-			t.Errorf("%s is not tried", name)
-		}
+		testenv.Check(t, seen[name], "%s is not tried", name)
 	}
-	if taken == 0 || refused == 0 {
-		t.Errorf("%d values were taken, %d refused: both are to be tested", taken, refused)
-	}
+	testenv.Check(t, taken > 0 && refused > 0, "%d values were taken, %d refused: both are to be tested", taken, refused)
 }
 
 // checkRefusal: an error of a value says which parameter it is of.
@@ -138,9 +134,7 @@ func TestHostileNumbers(t *testing.T) {
 			}
 		}
 	}
-	if tried < 50 {
-		t.Errorf("%d numbers were tried", tried)
-	}
+	testenv.Check(t, tried >= 50, "%d numbers were tried", tried)
 }
 
 // setFloats sets all real numbers that a value holds, and reports whether there are some.
@@ -186,8 +180,7 @@ func TestHostileViews(t *testing.T) {
 		strings.Repeat("[", 100000): "not valid JSON",
 	} {
 		_, err := ParseViews(text, Pillow13)
-		if testenv.Says(t, text, err, want); len(fmt.Sprint(err)) > 1500 {
-			t.Errorf("%.60s: an error of %d bytes", text, len(err.Error()))
-		}
+		testenv.Says(t, text, err, want)
+		testenv.Check(t, len(fmt.Sprint(err)) <= 1500, "%.60s: an error of %d bytes", text, len(fmt.Sprint(err)))
 	}
 }

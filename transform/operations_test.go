@@ -143,9 +143,7 @@ func TestPaddingSource(t *testing.T) {
 			got = append(got, mode.source(at, 3))
 		}
 		testenv.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%v", mode)
-		if mode.source(-5, 1) != 0 || mode.source(7, 1) != 0 {
-			t.Errorf("%v of one pixel shows another", mode)
-		}
+		testenv.Check(t, mode.source(-5, 1) == 0 && mode.source(7, 1) == 0, "%v of one pixel shows another", mode)
 	}
 }
 

@@ -28,10 +28,9 @@ func TestSpacesAreTorchvisions(t *testing.T) {
 		for i, pair := range pairs {
 			for j, step := range pair {
 				got := autoAugmentPolicies[name][i][j]
-				if magnitude, ok := step[2].(float64); got.name != step[0] || got.p != step[1] ||
-					ok && got.magnitude != magnitude || leveled(got.name) != ok {
-					t.Errorf("%s, pair %d: %v, want %v", name, i, got, step)
-				}
+				magnitude, ok := step[2].(float64)
+				testenv.Check(t, got.name == step[0] && got.p == step[1] && (!ok || got.magnitude == magnitude) && leveled(got.name) == ok,
+					"%s, pair %d: %v, want %v", name, i, got, step)
 			}
 		}
 		testenv.Equal(t, len(pairs), len(autoAugmentPolicies[name]), "%s: pairs", name)
@@ -43,9 +42,7 @@ func compareSpace(t *testing.T, s *space, want map[string][]float64, bins int, s
 	testenv.Equal(t, len(s.augmentations), len(want), "augmentations")
 	for _, a := range s.augmentations {
 		magnitudes, ok := want[a]
-		if !ok || leveled(a) != (len(magnitudes) > 0) {
-			t.Errorf("%s: torchvision has %v", a, magnitudes)
-		}
+		testenv.Check(t, ok && leveled(a) == (len(magnitudes) > 0), "%s: torchvision has %v", a, magnitudes)
 		for k, m := range magnitudes {
 			near(t, s.magnitude(a, k, bins, size[0], size[1]), m, 1e-6*math.Abs(m), "%s %d of %d", a, k, bins)
 		}
@@ -89,9 +86,8 @@ func evenly(t *testing.T, what string, counts map[string]int, cells int) {
 		chi2 += (float64(count) - expected) * (float64(count) - expected) / expected
 	}
 	chi2 += float64(cells-len(counts)) * expected
-	if df := float64(cells - 1); chi2 > df+6*math.Sqrt(2*df) {
-		t.Errorf("%s: χ² = %.1f of %d cells: %v", what, chi2, cells, counts)
-	}
+	df := float64(cells - 1)
+	testenv.Check(t, chi2 <= df+6*math.Sqrt(2*df), "%s: χ² = %.1f of %d cells: %v", what, chi2, cells, counts)
 }
 
 // kindOfCall names the augmentation that a call is of.

@@ -51,9 +51,8 @@ func TestParseRoundTrip(t *testing.T) {
 		`[{"op":"CenterCrop","size":6},{"op":"RandomAffine","degrees":9,"shear":[1,2],"translate":[0,1]}]`:  {6, 6},
 	} {
 		spec := testenv.Must(Parse(text))(t)
-		if h, w := spec.OutputSize(); h != size[0] || w != size[1] || spec.OutputBytes() != h*w*3 {
-			t.Errorf("%s: size %d×%d, want %v", text, h, w, size)
-		}
+		h, w := spec.OutputSize()
+		testenv.Check(t, h == size[0] && w == size[1] && spec.OutputBytes() == h*w*3, "%s: size %d×%d, want %v", text, h, w, size)
 		readsBack(t, Views{spec})
 	}
 	for _, text := range slices.Concat(recordedSpecs(), blurSpecs, shownSpecs) { // those that hold operations among them
@@ -65,9 +64,7 @@ func TestParseRoundTrip(t *testing.T) {
 func readsBack(t *testing.T, views Views) {
 	t.Helper()
 	again := mustParseViews(t, views.String())
-	if !reflect.DeepEqual(again, views) || again.String() != views.String() {
-		t.Errorf("%s is read back as %s", views, again)
-	}
+	testenv.Check(t, reflect.DeepEqual(again, views) && again.String() == views.String(), "%s is read back as %s", views, again)
 }
 
 // refused checks the errors of transforms, by what stands for %s in a frame. Those with "" are taken.
@@ -99,9 +96,7 @@ func TestParseResampler(t *testing.T) {
 		testenv.Equal(t, strings.Join(got, " "), want, "%s with pillow-12: resamplers", text)
 		readsBack(t, Views{spec})
 	}
-	if mustParse("eval").String() == parseWith("eval", Pillow12).String() {
-		t.Error("the resampler is not part of the transform's string")
-	}
+	testenv.Check(t, mustParse("eval").String() != parseWith("eval", Pillow12).String(), "the resampler is not part of the transform's string")
 }
 
 func must(spec *Spec, err error) *Spec {
@@ -173,9 +168,7 @@ func TestNewSpec(t *testing.T) {
 		"train": {RandomResizedCrop{Size: Size{224, 224}}, RandomHorizontalFlip{P: 0.5}},
 		"cifar": {RandomCrop{Size: Size{32}, Padding: [4]int{4, 4, 4, 4}}, RandomHorizontalFlip{P: 0.5}},
 	} {
-		if spec := testenv.Must(NewSpec(ops...))(t); !reflect.DeepEqual(spec, mustParse(text)) {
-			t.Errorf("%v: %v, want %s", ops, spec, text)
-		}
+		testenv.DeepEqual(t, testenv.Must(NewSpec(ops...))(t), mustParse(text), "%v", ops)
 	}
 	for want, op := range map[string]Op{
 		"operation 0 (CenterCrop): size is 0, want 1 to 16384": CenterCrop{},
@@ -244,9 +237,7 @@ func documentedTable(t *testing.T, text, head string, rows []string) string {
 	if strings.HasPrefix(rest, "\n") { // no rows
 		old, after, ends = "", rest[1:], true
 	}
-	if !found || !ends {
-		t.Fatalf("the document has no table %q after %q", head, old)
-	}
+	testenv.Require(t, found && ends, "the document has no table %q after %q", head, old)
 	return before + head + strings.Join(rows, "\n") + "\n\n" + after
 }
 
@@ -288,9 +279,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(spec.String())
-		if err != nil || again.String() != spec.String() {
-			t.Fatalf("%q gives %s, which gives %v, %v", text, spec, again, err)
-		}
+		testenv.Require(t, err == nil && again.String() == spec.String(), "%q gives %s, which gives %v, %v", text, spec, again, err)
 	})
 }
 

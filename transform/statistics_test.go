@@ -44,9 +44,7 @@ func numberIn(t *testing.T, record, name string) float64 {
 	_, after, found := strings.Cut(record, `"`+name+`": `)
 	after = strings.TrimLeft(after, "[")
 	v, err := strconv.ParseFloat(after[:strings.IndexAny(after, ",]}")], 64)
-	if !found || err != nil {
-		t.Fatalf("%s has no %s: %v", record, name, err)
-	}
+	testenv.Require(t, found && err == nil, "%s has no %s: %v", record, name, err)
 	return v
 }
 
@@ -103,9 +101,7 @@ func TestEvenNumbers(t *testing.T) {
 		cells := map[string]int{}
 		eachRecord(t, c.text, 4, 3, statisticsOf(), func(record string) {
 			at := (numberIn(t, record, c.name) - c.low) / (c.high - c.low)
-			if at < 0 || at > 1 {
-				t.Fatalf("%s: %s", c.text, record)
-			}
+			testenv.Require(t, at >= 0 && at <= 1, "%s: %s", c.text, record)
 			cells[fmt.Sprint(min(int(20*at), 19))]++
 		})
 		evenly(t, c.text, cells, 20)
@@ -360,9 +356,7 @@ func alike(t *testing.T, what string, got, want map[string]int) {
 		cells++
 	}
 	for cell, n := range got {
-		if want[cell] == 0 && n >= 10 {
-			t.Errorf("%s: %s comes %d times, and never in torchvision", what, cell, n)
-		}
+		testenv.Check(t, want[cell] != 0 || n < 10, "%s: %s comes %d times, and never in torchvision", what, cell, n)
 	}
 	if free := float64(max(cells-1, 1)); chi > free+5*math.Sqrt(2*free) {
 		t.Errorf("%s: χ² of %.1f with %v degrees of freedom: %v, torchvision %v", what, chi, free, got, want)

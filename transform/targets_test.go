@@ -137,9 +137,8 @@ func sameElsewhere(t *testing.T, engines []*Engine, view View, file Source, reco
 			}
 			targets.Boxes = slices.Clone(boxes)
 			testenv.OK(t, engine.ApplyViews(src, []View{view}))
-			if !bytes.Equal(view.Dst.Pix, want) || !bytes.Equal(targets.MaskTo, made.MaskTo) || !slices.Equal(targets.Boxes, made.Boxes) {
-				t.Errorf("%v of %v: %s differs", engine.stored.level, src.Format, view.Spec)
-			}
+			testenv.Check(t, bytes.Equal(view.Dst.Pix, want) && bytes.Equal(targets.MaskTo, made.MaskTo) && slices.Equal(targets.Boxes, made.Boxes),
+				"%v of %v: %s differs", engine.stored.level, src.Format, view.Spec)
 		}
 	}
 }

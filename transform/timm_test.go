@@ -88,9 +88,8 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 				break
 			}
 			var calls []map[string]any
-			if err := json.Unmarshal([]byte(log.String()), &calls); err != nil || len(calls) != 1 {
-				t.Fatalf("%s of %v: %v, %s", name, magnitude, err, log)
-			}
+			err := json.Unmarshal([]byte(log.String()), &calls)
+			testenv.Require(t, err == nil && len(calls) == 1, "%s of %v: %v, %s", name, magnitude, err, log)
 			want := arguments[i]
 			switch {
 			case strings.HasPrefix(name, "Posterize"):

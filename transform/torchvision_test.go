@@ -50,9 +50,8 @@ type judged struct {
 func (j *judged) check(t *testing.T) {
 	t.Helper()
 	t.Logf("compared %d results of %v: %d are identical to torchvision's, which called %v", j.Compared, j.Transforms, j.Identical, j.Functions)
-	if len(j.Differ) > 0 || j.Compared == 0 {
-		t.Errorf("%d of %d differ: %.3000s", len(j.Differ), j.Compared, strings.Join(j.Differ, "\n"))
-	}
+	testenv.Check(t, len(j.Differ) == 0 && j.Compared != 0,
+		"%d of %d differ: %.3000s", len(j.Differ), j.Compared, strings.Join(j.Differ, "\n"))
 }
 
 // judge has a Python program of testdata, which needs modules, compare what write sends it with torchvision's results, one result at a
@@ -72,9 +71,8 @@ func judgeBy(t *testing.T, program, sums string, answer any, write func(w io.Wri
 	}
 	python, name := pillowtest.Find(t, append(modules, "torchvision", "numpy")...)
 	resampler, err := resample.ParseAlgorithm(name)
-	if err != nil || *update && resampler != Pillow13 {
-		t.Fatalf("Pillow has the bits of %v, %v; the checksums are those of pillow-13", resampler, err)
-	}
+	testenv.Require(t, err == nil && (!*update || resampler == Pillow13),
+		"Pillow has the bits of %v, %v; the checksums are those of pillow-13", resampler, err)
 	cmd := exec.Command(python, "-W", "ignore", "testdata/"+program+".py")
 	in := testenv.Must(cmd.StdinPipe())(t)
 	var out, stderr bytes.Buffer
@@ -153,9 +151,8 @@ func TestRecordsAreTorchvisions(t *testing.T) {
 		return
 	}
 	t.Logf("of the %d values of %d that torchvision blurred, %d are off by one", result.Values, result.Blurred, result.Off)
-	if result.Off*1000 >= max(result.Values, 1) {
-		t.Errorf("%d of %d values that torchvision blurred are off by one, want less than one in a thousand", result.Off, result.Values)
-	}
+	testenv.Check(t, result.Off*1000 < max(result.Values, 1),
+		"%d of %d values that torchvision blurred are off by one, want less than one in a thousand", result.Off, result.Values)
 	result.check(t)
 }
 

@@ -60,17 +60,14 @@ func TestViewsAreThoseOfSingleTransforms(t *testing.T) {
 					for v, got := range made {
 						want := make([]byte, len(got.Dst.Pix))
 						drawn := testenv.Must(alone.Apply(views[v], Output{Pix: want, Layout: layout}, src, NewViewRNG(7, 1, index, 0, v)))(t)
-						if drawn != got.Params || !bytes.Equal(got.Dst.Pix, want) {
-							t.Fatalf("%s of %d×%d (%v), sample %d: view %d differs from its transform alone", text, w, h, src.Format, index, v)
-						}
+						testenv.Require(t, drawn == got.Params && bytes.Equal(got.Dst.Pix, want),
+							"%s of %d×%d (%v), sample %d: view %d differs from its transform alone", text, w, h, src.Format, index, v)
 					}
 				}
 			}
 		}
 	}
-	if shared == 0 || apart == 0 {
-		t.Errorf("%d samples were decoded once, %d once a view: both are to be tested", shared, apart)
-	}
+	testenv.Check(t, shared > 0 && apart > 0, "%d samples were decoded once, %d once a view: both are to be tested", shared, apart)
 }
 
 // TestViewsDrawApart checks that equal transforms have other draws, and the first those of the transform alone.
@@ -315,9 +312,8 @@ func TestCropsAmongViews(t *testing.T) {
 			seen = append(seen, d)
 		}
 	}
-	if len(seen) != 3 || seen[1] != NewViewRNG(1, 2, 3, 4, 1) || seen[2] != NewViewRNG(1, 2, 3, 4, 6) {
-		t.Errorf("%d draws of one view and two times five crops, want those of views 0, 1 and 6", len(seen))
-	}
+	testenv.Check(t, len(seen) == 3 && seen[1] == NewViewRNG(1, 2, 3, 4, 1) && seen[2] == NewViewRNG(1, 2, 3, 4, 6),
+		"%d draws of one view and two times five crops, want those of views 0, 1 and 6", len(seen))
 }
 
 func TestFiveCropErrors(t *testing.T) {

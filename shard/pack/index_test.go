@@ -37,9 +37,7 @@ func requireSame(t *testing.T, packed, index string) {
 		r, _ := testenv.Must2(a.Read(i, nil))(t)
 		s, _ := testenv.Must2(b.Read(i, nil))(t)
 		r.Offset, s.Offset = 0, 0
-		if !reflect.DeepEqual(r, s) {
-			t.Fatalf("sample %d: %+v, packed %+v", i, s.Entry, r.Entry)
-		}
+		testenv.Require(t, reflect.DeepEqual(r, s), "sample %d: %+v, packed %+v", i, s.Entry, r.Entry)
 	}
 	problem := func(err error) { t.Errorf("verify: %v", err) }
 	report := testenv.Must(shard.Verify(t.Context(), index, shard.VerifyOptions{Problem: problem}))(t)
@@ -239,9 +237,7 @@ func TestDamagedIndex(t *testing.T) {
 		}
 		for _, length := range []int{0, 1, len(good) / 2, len(good) - 1} {
 			sourcetest.Write(t, path, good[:length])
-			if readAll(index, want) == nil {
-				t.Errorf("%s cut to %d bytes goes unnoticed", name, length)
-			}
+			testenv.Check(t, readAll(index, want) != nil, "%s cut to %d bytes goes unnoticed", name, length)
 		}
 		sourcetest.Write(t, path, good)
 	}

@@ -102,9 +102,7 @@ func sameSets(t *testing.T, got, want string, gotSums, wantSums map[string]Summa
 	for split, w := range wantSums {
 		g := gotSums[split]
 		g.Output, w.Output, w.Repaired = "", "", Reasons{} // the parts' summaries name repaired images
-		if !reflect.DeepEqual(g, w) {
-			t.Errorf("%s: summary %+v, want %+v", split, g, w)
-		}
+		testenv.DeepEqual(t, g, w, "%s: summary", split)
 	}
 }
 
@@ -225,9 +223,7 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 		testenv.OK(t, Merge(t.Context(), out, Options{}, func(Summary) {}))
 		testenv.OK(t, os.CopyFS(filepath.Join(dir, ".out.parts"), os.DirFS(filepath.Join(parts, ".out.parts"))))
 		found, err := filepath.Glob(filepath.Join(dir, lost))
-		if err != nil || lost != "" && len(found) == 0 {
-			t.Fatal(found, err)
-		}
+		testenv.Require(t, err == nil && (lost == "" || len(found) > 0), "%v %v", found, err)
 		for _, path := range found {
 			if lost != "" {
 				os.RemoveAll(path)
@@ -245,15 +241,11 @@ func TestMergeKilledAtItsEnd(t *testing.T) {
 				kept++
 			}
 		})
-		if complete != (err == nil && kept == 2) {
-			t.Errorf("without %q: %d are kept, %v", lost, kept, err)
-		}
+		testenv.Check(t, complete == (err == nil && kept == 2), "without %q: %d are kept, %v", lost, kept, err)
 		if _, err := os.Stat(filepath.Join(dir, ".out.parts")); complete != errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without %q: the parts: %v", lost, err)
 		}
-		if complete && !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
-			t.Errorf("without %q: the sets changed", lost)
-		}
+		testenv.Check(t, !complete || reflect.DeepEqual(sourcetest.ReadTree(t, out), before), "without %q: the sets changed", lost)
 	}
 }
 
@@ -290,9 +282,8 @@ func TestParsePart(t *testing.T) {
 	}
 	testenv.Equal(t, Part{2, 7}.String(), "2/7", "text of a part")
 	for _, text := range []string{"", "1", "0/0", "2/1", "-1/2", "1/2/3", "a/b"} {
-		if p, err := ParsePart(text); err == nil {
-			t.Errorf("%q is %v", text, p)
-		}
+		p, err := ParsePart(text)
+		testenv.Check(t, err != nil, "%q is %v", text, p)
 	}
 }
 
@@ -330,12 +321,9 @@ func FuzzRejects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		first, err := read(data)
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "set/rejects.jsonl: line ") {
-				t.Fatalf("an error without file and line: %v", err)
-			}
-			if n := bytes.Count(data, []byte("\n")); len(first) > n {
-				t.Fatalf("%d lines before the error of %d: %v", len(first), n, err)
-			}
+			testenv.Require(t, strings.HasPrefix(err.Error(), "set/rejects.jsonl: line "), "an error without file and line: %v", err)
+			n := bytes.Count(data, []byte("\n"))
+			testenv.Require(t, len(first) <= n, "%d lines before the error of %d: %v", len(first), n, err)
 		}
 		var again bytes.Buffer
 		enc := json.NewEncoder(&again)
@@ -343,9 +331,7 @@ func FuzzRejects(f *testing.F) {
 			testenv.OK(t, enc.Encode(l))
 		}
 		second, err := read(again.Bytes())
-		if err != nil || !slices.Equal(second, first) {
-			t.Fatalf("%v is read again as %v: %v", first, second, err)
-		}
+		testenv.Require(t, err == nil && slices.Equal(second, first), "%v is read again as %v: %v", first, second, err)
 	})
 }
 
@@ -362,8 +348,7 @@ func TestSpoolOfLongNames(t *testing.T) {
 	testenv.OK(t, s.list(s.spools[0]))
 	testenv.Equal(t, len(s.items), 2, "items")
 	for _, it := range s.items {
-		if want := map[string]string{long: long + "r", "next": ""}; it.at.reason != want[it.key] || it.key == "" {
-			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(it.at.reason))
-		}
+		testenv.Check(t, it.at.reason == map[string]string{long: long + "r", "next": ""}[it.key] && it.key != "",
+			"a key of %d bytes has a reason of %d", len(it.key), len(it.at.reason))
 	}
 }

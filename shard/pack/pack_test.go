@@ -101,9 +101,8 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 	other := base
 	other.Seed = 8
 	mustBuild(t, filepath.Join(dir, "folders/train"), filepath.Join(dir, "other"), other)
-	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "other")), sourcetest.ReadTree(t, want)) {
-		t.Error("another seed gives the same set")
-	}
+	testenv.Check(t, !reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "other")), sourcetest.ReadTree(t, want)),
+		"another seed gives the same set")
 }
 
 func TestSetHoldsTheSourceInOrder(t *testing.T) {
@@ -111,15 +110,13 @@ func TestSetHoldsTheSourceInOrder(t *testing.T) {
 	dir := t.TempDir()
 	mustBuild(t, sourcetest.WriteTree(t, filepath.Join(dir, "train"), files), "", Options{Partitions: 2, Seed: 3})
 	set := openSet(t, filepath.Join(dir, "train-shards"))
-	if set.Len() != len(files) || set.Manifest().Split != "train" || len(set.Manifest().Classes) != 4 {
-		t.Fatalf("%d samples, split %q, classes %q", set.Len(), set.Manifest().Split, set.Manifest().Classes)
-	}
+	testenv.Require(t, set.Len() == len(files) && set.Manifest().Split == "train" && len(set.Manifest().Classes) == 4,
+		"%d samples, split %q, classes %q", set.Len(), set.Manifest().Split, set.Manifest().Classes)
 	var last uint64
 	for key, rec := range records(t, set) {
 		class, order := set.Manifest().Classes[rec.Label], shard.OrderHash(3, key)
-		if !bytes.Equal(rec.Image, files[key]) || !strings.HasPrefix(key, class+"/") || order < last {
-			t.Errorf("%s: class %s, or other bytes, or out of order", key, class)
-		}
+		testenv.Check(t, bytes.Equal(rec.Image, files[key]) && strings.HasPrefix(key, class+"/") && order >= last,
+			"%s: class %s, or other bytes, or out of order", key, class)
 		last = order
 	}
 }
@@ -158,9 +155,8 @@ func TestRejects(t *testing.T) {
 		if r.Key == "n90000000/dangling.JPEG" {
 			want = "a link to a file that is not there"
 		}
-		if want == "" || !strings.Contains(r.Reason, want) || r.Bytes != int64(len(bad[r.Key].data)) {
-			t.Errorf("%+v, want a reason with %q", r, want)
-		}
+		testenv.Check(t, want != "" && strings.Contains(r.Reason, want) && r.Bytes == int64(len(bad[r.Key].data)),
+			"%+v, want a reason with %q", r, want)
 	}
 	testenv.Fails(build(src, filepath.Join(dir, "strict"), Options{Strict: true}))(t, rejects[0].Key+": "+rejects[0].Reason)
 	requireNothing(t, dir, "out", "src")
@@ -285,9 +281,7 @@ func TestPathsThatAreTaken(t *testing.T) {
 	mustBuild(t, src, out, Options{})
 	before := sourcetest.ReadTree(t, out)
 	testenv.Fails(build(src, out, Options{Partitions: 2}))(t, errTaken)
-	if !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
-		t.Error("the finished set has changed")
-	}
+	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, out), before), "the finished set has changed")
 	replacing := mustBuild(t, src, out, Options{Partitions: 2, Replace: true})
 	testenv.Equal(t, replacing.Manifest.Partitions, 2, "partitions of the set that replaces it")
 	testenv.Fails(build(src, filepath.Join(src, "shards"), Options{}))(t, "lies in the source")
@@ -332,19 +326,15 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	}
 	testenv.Fails(again(Options{Partitions: 2}))(t, errTaken)
 	sums, err := again(Options{})
-	if err != nil || len(sums) != 2 || !sums[0].Kept || sums[1].Kept {
-		t.Fatalf("going on: %+v, %v", sums, err)
-	}
-	if m := sums[1].Manifest; m.Split != "val" || len(m.Classes) != 3 {
-		t.Errorf("val: split %q, classes %q", m.Split, m.Classes)
-	}
+	testenv.Require(t, err == nil && len(sums) == 2 && sums[0].Kept && !sums[1].Kept, "going on: %+v, %v", sums, err)
+	m := sums[1].Manifest
+	testenv.Check(t, m.Split == "val" && len(m.Classes) == 3, "val: split %q, classes %q", m.Split, m.Classes)
 	if sums := testenv.Must(again(Options{}))(t); len(sums) != 2 || !sums[0].Kept || !sums[1].Kept {
 		t.Errorf("a third time: %+v", sums)
 	}
 	out := filepath.Join(dir, "elsewhere")
-	if tasks := Tasks(splits, out); tasks[0].Output != filepath.Join(out, "train") || tasks[1].Output != filepath.Join(out, "val") {
-		t.Errorf("tasks %+v", tasks)
-	}
+	tasks := Tasks(splits, out)
+	testenv.Check(t, tasks[0].Output == filepath.Join(out, "train") && tasks[1].Output == filepath.Join(out, "val"), "tasks %+v", tasks)
 }
 
 // panicking is an encoding whose decoder stumbles over every second image and is good for nothing after that.

@@ -32,9 +32,7 @@ func writeSource(t testing.TB) string {
 	testenv.Must(synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 300}))(t)
 	train := filepath.Join(dir, "train")
 	files, err := filepath.Glob(filepath.Join(train, "*", "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, "no files")
-	}
+	testenv.Require(t, err == nil && len(files) > 0, "%v: no files", err)
 	data := testenv.Must(os.ReadFile(files[0]))(t)
 	class := filepath.Dir(files[0])
 	for name, content := range map[string][]byte{"cut.JPEG": data[:len(data)/2], "text.JPEG": []byte("no image"), "empty.JPEG": nil} {
@@ -69,9 +67,8 @@ func sameFiles(t *testing.T, a, b string) {
 	of, others := sourcetest.ReadTree(t, a), sourcetest.ReadTree(t, b)
 	testenv.Equal(t, len(of), len(others), "%s: files, of %s", a, b)
 	for name, data := range of {
-		if other, ok := others[name]; !ok || !bytes.Equal(data, other) {
-			t.Errorf("%s: %s differs from that of %s", a, name, b)
-		}
+		other, ok := others[name]
+		testenv.Check(t, ok && bytes.Equal(data, other), "%s: %s differs from that of %s", a, name, b)
 	}
 }
 
@@ -87,9 +84,7 @@ func TestRepackIsBuild(t *testing.T) {
 			built := buildSet(t, src, o)
 			out := filepath.Join(t.TempDir(), "repacked")
 			sum := testenv.Must(Repack(t.Context(), original, out, o))(t)
-			if sum.Formats[imagefile.Encoded] != 12 || sum.OutputBytes == 0 {
-				t.Errorf("%s: %+v", codec, sum)
-			}
+			testenv.Check(t, sum.Formats[imagefile.Encoded] == 12 && sum.OutputBytes != 0, "%s: %+v", codec, sum)
 			sameFiles(t, built, out)
 			same := sum.Manifest.Fingerprint == original.Manifest().Fingerprint
 			testenv.Equal(t, same, world == 2, "%s, world %d: the fingerprints are equal", codec, world)
@@ -136,9 +131,7 @@ func apply(t *testing.T, e *transform.Engine, spec *transform.Spec, src transfor
 // TestPixelsRejects feeds damaged files to both encodings, which must leave out the same, but for what pixels cannot hold.
 func TestPixelsRejects(t *testing.T) {
 	files, err := filepath.Glob("../../shard/testdata/images/*/*")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, "no files")
-	}
+	testenv.Require(t, err == nil && len(files) > 0, "%v: no files", err)
 	originals, stored := original.Encoding{}.NewWorker(), mustPixels(t, "", "16", "").NewWorker()
 	rng := rand.New(rand.NewPCG(1, 2))
 	refused := 0
@@ -153,17 +146,14 @@ func TestPixelsRejects(t *testing.T) {
 			}
 			errA := originals.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
 			errB := stored.Encode(&shard.Sample{Image: damaged}, &encoding.Scratch{})
-			if _, tooLarge := errors.AsType[*pixelcodec.LimitError](errB); (errA == nil) != (errB == nil) && !tooLarge {
-				t.Errorf("%s, damaged: original says %v, pixels %v", filepath.Base(file), errA, errB)
-			}
+			_, tooLarge := errors.AsType[*pixelcodec.LimitError](errB)
+			testenv.Check(t, (errA == nil) == (errB == nil) || tooLarge, "%s, damaged: original says %v, pixels %v", filepath.Base(file), errA, errB)
 			if errA != nil {
 				refused++
 			}
 		}
 	}
-	if refused == 0 {
-		t.Error("nothing was refused")
-	}
+	testenv.Check(t, refused > 0, "nothing was refused")
 }
 
 // TestRepackToCoefficientsAndBack checks that baseline JPEGs become coefficients and other files stay, and that a set is the same again afterwards.
@@ -182,9 +172,7 @@ func TestRepackToCoefficientsAndBack(t *testing.T) {
 		entry := testenv.Must(set.Entry(i))(t)
 		formats[entry.Format]++
 	}
-	if formats[imagefile.Encoded] < 8 || formats[imagefile.PNG] == 0 || formats[imagefile.JPEG] == 0 {
-		t.Errorf("records are %v", formats)
-	}
+	testenv.Check(t, formats[imagefile.Encoded] >= 8 && formats[imagefile.PNG] != 0 && formats[imagefile.JPEG] != 0, "records are %v", formats)
 	repacked, back := filepath.Join(t.TempDir(), "set"), filepath.Join(t.TempDir(), "set")
 	testenv.Must(Repack(t.Context(), openSet(t, files), repacked, o))(t)
 	sameFiles(t, built, repacked)

@@ -92,14 +92,12 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 
 	set := openSet(t, out("list"))
 	want := shard.Fields{{Name: "score", Type: shard.Float32}, {Name: "caption", Type: shard.Text, BytesMax: len("caption of n90000000/n90000000_1")}, {Name: "tags", Type: shard.Float32, Size: 5}}
-	if got := set.Manifest().Fields; got[1].BytesMax < 20 || !got.Equal(want) {
-		t.Errorf("fields %v, want %v", got, want)
-	}
+	got := set.Manifest().Fields
+	testenv.Check(t, got[1].BytesMax >= 20 && got.Equal(want), "fields %v, want %v", got, want)
 	for key, r := range records(t, set) {
 		values := testenv.Must(set.Manifest().Fields.Split(r.Fields, nil))(t)
-		if !reflect.DeepEqual(values[0], shard.AppendFloats(nil, scores[key])) || string(values[1]) != "caption of "+key {
-			t.Errorf("%s: %q", key, values)
-		}
+		testenv.Check(t, reflect.DeepEqual(values[0], shard.AppendFloats(nil, scores[key])) && string(values[1]) == "caption of "+key,
+			"%s: %q", key, values)
 	}
 
 	small := Options{Partitions: 3, Seed: 7, ShardBytes: 1 << 20, Encoding: mustPixels(t, "", "16", "")}
@@ -120,9 +118,8 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 	testenv.Must(build(both, out, Options{}, "caption=txt:text"))(t)
 	testenv.OK(t, os.RemoveAll(filepath.Join(out, "val")))
 	testenv.Fails(build(both, out, Options{}, "caption=txt:bytes"))(t, errTaken)
-	if sum, err := build(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {
-		t.Errorf("%+v, %v", sum, err)
-	}
+	sum, err := build(both, out, Options{}, "caption=txt:text")
+	testenv.Check(t, err == nil && sum.Split == "val" && !sum.Kept, "%+v, %v", sum, err)
 }
 
 // TestMissingFieldEndsTheBuild leaves out the value of one image.
@@ -145,9 +142,8 @@ func TestCIFARSets(t *testing.T) {
 		o := Options{Partitions: 2, Seed: 4, Encoding: encoder}
 		a, b := filepath.Join(dir, name, "archive"), filepath.Join(dir, name, "folder")
 		mustBuild(t, archive, a, o)
-		if sum := mustBuild(t, binary, b, o); sum.Split != "val" || sum.Rejected != 0 {
-			t.Errorf("%s: the last split is %+v", name, sum)
-		}
+		sum := mustBuild(t, binary, b, o)
+		testenv.Check(t, sum.Split == "val" && sum.Rejected == 0, "%s: the last split is %+v", name, sum)
 		sameFiles(t, a, b)
 		requireServed(t, filepath.Join(a, "train"), "train", batches[:5], pixels)
 		requireServed(t, filepath.Join(a, "val"), "test", batches[5:], pixels)
@@ -166,18 +162,15 @@ func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARB
 	testenv.Equal(t, set.Len(), len(labels), "%s: samples", dir)
 	for key, r := range records(t, set) {
 		n, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-		if err != nil || n >= len(labels) {
-			t.Fatalf("%s: key %q: %v", dir, key, err)
-		}
+		testenv.Require(t, err == nil && n < len(labels), "%s: key %q: %v", dir, key, err)
 		if want := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[labels[n]], n); key != want || r.Label != int32(labels[n]) {
 			t.Errorf("%s: key %q, label %d, want %q, label %d", dir, key, r.Label, want, labels[n])
 		}
 		src := transform.Source{Format: r.Format, Image: r.Image, Encoding: e}
 		rgb := apply(t, engine, spec, src)
 		for k, v := range planes[n*3072:][:3072] {
-			if rgb[k%1024*3+k/1024] != v {
-				t.Fatalf("%s: %s: pixel %d of plane %d is %d, want %d", dir, key, k%1024, k/1024, rgb[k%1024*3+k/1024], v)
-			}
+			testenv.Require(t, rgb[k%1024*3+k/1024] == v,
+				"%s: %s: pixel %d of plane %d is %d, want %d", dir, key, k%1024, k/1024, rgb[k%1024*3+k/1024], v)
 		}
 	}
 }

@@ -37,9 +37,7 @@ func decodeBMP(t *testing.T, file string) []byte {
 	planes := make([]byte, 3072)
 	for i := range 1024 {
 		r, g, b, a := img.At(i%32, i/32).RGBA()
-		if a != 0xffff {
-			t.Fatal("not opaque")
-		}
+		testenv.Require(t, a == 0xffff, "not opaque")
 		planes[i], planes[1024+i], planes[2048+i] = byte(r>>8), byte(g>>8), byte(b>>8)
 	}
 	return planes
@@ -83,9 +81,8 @@ func (w cifarWant) require(t *testing.T, path, layout, output string) {
 			got[key] = it
 		}
 		described(t, s, tc.describe+w.name+", "+layout, tc.name, output+"-"+tc.name+"-shards")
-		if !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), w.classes) || !s.Kind.Decoded || s.Streamed() {
-			t.Errorf("%s, label %q, %s: %d items of %q differ from the %d wanted", path, w.label, tc.name, len(got), s.Classes(), len(want))
-		}
+		testenv.Check(t, reflect.DeepEqual(got, want) && slices.Equal(s.Classes(), w.classes) && s.Kind.Decoded && !s.Streamed(),
+			"%s, label %q, %s: %d items of %q differ from the %d wanted", path, w.label, tc.name, len(got), s.Classes(), len(want))
 	}
 }
 
@@ -125,9 +122,8 @@ func TestCIFARReadsIntoTheBuffer(t *testing.T) {
 		t.Errorf("%v, capacity %d after %d bytes", err, cap(data), len(data))
 	}
 	for _, key := range []string{"", "test/cat/x", "test/cat/-1", "test/cat/00008", "test/nothing/00000", strings.Replace(key, "test", "train", 1)} {
-		if _, err := s.Read(key, nil); err == nil {
-			t.Errorf("%q is read", key)
-		}
+		_, err := s.Read(key, nil)
+		testenv.Check(t, err != nil, "%q is read", key)
 	}
 }
 
@@ -249,18 +245,12 @@ func FuzzCIFAR(f *testing.F) {
 			labels, err := split.Walk(&transport.Walk{Ctx: t.Context()}, &dataset.Split{Path: "cifar"}, func(it transport.Item) error {
 				given = append(given, it.Label)
 				image, err := split.Read(it.Key, nil)
-				if len(image) != cifarBMPBytes {
-					t.Errorf("%s is of %d bytes", it.Key, len(image))
-				}
+				testenv.Check(t, len(image) == cifarBMPBytes, "%s is of %d bytes", it.Key, len(image))
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testenv.Says(t, "a walk", err, "")
 			for _, label := range given {
-				if int(label) >= len(labels.Classes) {
-					t.Errorf("the label %d of %d classes", label, len(labels.Classes))
-				}
+				testenv.Check(t, int(label) < len(labels.Classes), "the label %d of %d classes", label, len(labels.Classes))
 			}
 		}
 	})

@@ -68,12 +68,10 @@ func TestMistakenClasses(t *testing.T) {
 				continue // they are splits, see TestSplitsOfAFolder
 			}
 			_, err := items(open(t, root, dataset.Options{}))
-			if err != nil && strings.Contains(err.Error(), "look like splits") && strings.Contains(err.Error(), "--classes-from") {
-				t.Errorf("%s, %s: splits would become one set: %v", name, filepath.Base(root), err)
-			}
-			if err != nil && filepath.Ext(root) != "" && strings.Contains(err.Error(), "build "+root) {
-				t.Errorf("%s, %s: there is no such folder: %v", name, filepath.Base(root), err)
-			}
+			testenv.Check(t, err == nil || !strings.Contains(err.Error(), "look like splits") || !strings.Contains(err.Error(), "--classes-from"),
+				"%s, %s: splits would become one set: %v", name, filepath.Base(root), err)
+			testenv.Check(t, err == nil || filepath.Ext(root) == "" || !strings.Contains(err.Error(), "build "+root),
+				"%s, %s: there is no such folder: %v", name, filepath.Base(root), err)
 			for _, want := range tc.want {
 				testenv.Says(t, name+", "+filepath.Base(root), err, want)
 			}
@@ -127,9 +125,8 @@ func TestImagesAboveTheLevel(t *testing.T) {
 	dir := forms(t, paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg"))[0]
 	for level, want := range map[int]string{0: "a holds no image itself", 2: "apt holds no image itself", 3: "2 images lie above the folders of level 3"} {
 		err := refusal(dir, dataset.Options{ClassesFrom: level})
-		if testenv.Says(t, level, err, want); strings.Contains(fmt.Sprint(err), "--classes-from") {
-			t.Errorf("level %d: %v", level, err)
-		}
+		testenv.Says(t, level, err, want)
+		testenv.Check(t, !strings.Contains(fmt.Sprint(err), "--classes-from"), "level %d: %v", level, err)
 	}
 }
 
@@ -153,9 +150,8 @@ func TestFilesBeforeImages(t *testing.T) {
 			}
 			files = append(slices.Clone(files[1:]), files[0])
 		}
-		if said[0] != said[1] || (said[0] != "") != (name == "annotations" || name == "splits" || strings.HasPrefix(name, "val")) {
-			t.Errorf("%s first: %q; last: %q", name, said[0], said[1])
-		}
+		testenv.Check(t, said[0] == said[1] && (said[0] != "") == (name == "annotations" || name == "splits" || strings.HasPrefix(name, "val")),
+			"%s first: %q; last: %q", name, said[0], said[1])
 	}
 }
 
@@ -171,9 +167,7 @@ func TestSplitsAboveClasses(t *testing.T) {
 func TestImagesBesideSplits(t *testing.T) {
 	dir := sourcetest.WriteTree(t, t.TempDir(), paths("train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg", "cover.jpg", "README.md"))
 	splits := testenv.Must(Open(dir, dataset.Options{}))(t)
-	if notes := strings.Join(splits[0].Notes(), "\n"); notes != "1 image beside the folders of splits is left out (cover.jpg)" {
-		t.Errorf("%q", notes)
-	}
+	testenv.Equal(t, strings.Join(splits[0].Notes(), "\n"), "1 image beside the folders of splits is left out (cover.jpg)", "notes")
 }
 
 // TestRightClassesAreNoMistake lays out what looks odd and is right.

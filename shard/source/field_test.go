@@ -151,9 +151,7 @@ func TestFieldsOfPython(t *testing.T) {
 		testenv.Equal(t, len(got), want, "%s: number of samples", name)
 		for key, values := range got {
 			row := strings.TrimSuffix(path.Base(key), ".jpg")
-			if want := picked(said[fmt.Sprintf("%05s", row)], tc.names...); !reflect.DeepEqual(values, want) {
-				t.Errorf("%s: %s: %v, want %v", name, key, values, want)
-			}
+			testenv.DeepEqual(t, values, picked(said[fmt.Sprintf("%05s", row)], tc.names...), "%s: %s", name, key)
 		}
 	}
 	for flag, want := range map[string]string{
@@ -185,9 +183,7 @@ func TestFieldsOfWebDataset(t *testing.T) {
 		"a": {"score": 0.5, "tags": []any{1.0, 0.0, 1.0}, "caption": "one", "mask": "PNG", "er": "x"},
 		"b": {"score": -2.0, "tags": []any{0.0, 0.0, 0.0}, "caption": "two", "mask": "", "er": "y"},
 	}
-	if got := testenv.Must(fieldsOf(s))(t); !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	testenv.DeepEqual(t, testenv.Must(fieldsOf(s))(t), want, "fields")
 	testenv.Equal(t, mustItems(t, s)["a"].label, 1, "label")
 }
 
@@ -229,9 +225,7 @@ func TestFieldsOfLists(t *testing.T) {
 	// A column that is a field is not taken for the labels.
 	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), dataset.Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
 	got := testenv.Must(fieldsOf(s))(t)
-	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; !reflect.DeepEqual(got["c.jpg"], want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	testenv.DeepEqual(t, got["c.jpg"], map[string]any{"age": 40.0, "ages": []any{40.0}}, "fields")
 	labelled(t, s, "a.jpg=1 c.jpg=0", "0 1")
 }
 
@@ -244,15 +238,13 @@ func TestParseField(t *testing.T) {
 		"m=mask.png:bytes":           {Field: shard.Field{Name: "m", Type: shard.Bytes}, Source: "mask.png"},
 		"my_field-1.x=a column:json": {Field: shard.Field{Name: "my_field-1.x", Type: shard.JSON}, Source: "a column"},
 	} {
-		if got, err := dataset.ParseField(text); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
+		got, err := dataset.ParseField(text)
+		testenv.Check(t, err == nil && reflect.DeepEqual(got, want), "%s: %+v, %v", text, got, err)
 	}
 	for _, text := range []string{"", "a", "a=", "=b", "a=b:", "a=b:float64", "a=b:float32[", "a=b:float32[]", "a=b:float32[0]", "a=b:float32[-1]", "a=b:float32[65537]",
 		"a=b:multihot", "a=b:text[3]", "a=:text", "a b=c", "ä=c", "a=b:int64]", strings.Repeat("a", 65) + "=b"} {
-		if f, err := dataset.ParseField(text); err == nil {
-			t.Errorf("%q is taken: %+v", text, f)
-		}
+		f, err := dataset.ParseField(text)
+		testenv.Check(t, err != nil, "%q is taken: %+v", text, f)
 	}
 }
 

@@ -54,9 +54,7 @@ func shown(t *testing.T, s *dataset.Split) string {
 	t.Helper()
 	var said []string
 	for key, it := range mustItems(t, s) {
-		if it.data != jpegStart+key && it.reason == "" {
-			t.Errorf("%s has other bytes", key)
-		}
+		testenv.Check(t, it.data == jpegStart+key || it.reason != "", "%s has other bytes", key)
 		said = append(said, fmt.Sprintf("%s=%d%s", key, it.label, it.reason))
 	}
 	slices.Sort(said)
@@ -214,9 +212,8 @@ func TestListNeedsFilesThatAreThere(t *testing.T) {
 		testenv.OK(t, os.Symlink(to, filepath.Join(filepath.Dir(file), name)))
 	}
 	got := mustItems(t, open(t, file, dataset.Options{}))
-	if len(got) != 3 || got["link.jpg"].data != jpegStart+"c.jpg" || got["dangling.jpg"].reason != transport.ReasonDangling {
-		t.Errorf("%v", got)
-	}
+	testenv.Check(t, len(got) == 3 && got["link.jpg"].data == jpegStart+"c.jpg" && got["dangling.jpg"].reason == transport.ReasonDangling,
+		"%v", got)
 }
 
 // Whatever the bytes of a list, reading it gives labels of its classes or an error that names it.
@@ -239,13 +236,10 @@ func FuzzList(f *testing.F) {
 				break
 			}
 			for key, it := range got {
-				if it.label < -1 || int(it.label) >= len(s.Classes()) {
-					t.Errorf("%s has the label %d of %d classes", key, it.label, len(s.Classes()))
-				}
+				testenv.Check(t, it.label >= -1 && int(it.label) < len(s.Classes()),
+					"%s has the label %d of %d classes", key, it.label, len(s.Classes()))
 			}
 		}
-		if err != nil && !strings.Contains(err.Error(), filepath.Dir(file)) {
-			t.Errorf("an error without the file's name: %v", err)
-		}
+		testenv.Check(t, err == nil || strings.Contains(err.Error(), filepath.Dir(file)), "an error without the file's name: %v", err)
 	})
 }

@@ -71,15 +71,10 @@ func TestPairsWithoutTargets(t *testing.T) {
 	root := pairTree(t, map[string][]byte{"masks/train/a.png": m, "masks/val/a.png": m}, "images/train/a.jpg", "images/val/a.jpg", "images/test/a.jpg")
 	for o, want := range map[*dataset.Options][]string{{}: {"train", "val"}, {Test: true}: {"test", "train", "val"}, {NoLabels: true}: {"test", "train", "val"}} {
 		got, splits, err := targetsOf(t, root, *o)
-		if err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
-			t.Fatal(got, err)
-		}
-		if notes := strings.Join(splits[0].Notes(), "\n"); strings.Contains(notes, "the test images have no masks or boxes and are left out") != (len(want) == 2) {
-			t.Error(notes)
-		}
-		if fields := splits[len(splits)-1].Fields(); o.Test && len(fields) > 0 {
-			t.Error(fields)
-		}
+		testenv.Require(t, err == nil && slices.Equal(slices.Sorted(maps.Keys(got)), want), "%v %v", got, err)
+		notes := strings.Join(splits[0].Notes(), "\n")
+		testenv.Check(t, strings.Contains(notes, "the test images have no masks or boxes and are left out") == (len(want) == 2), "%v", notes)
+		testenv.Check(t, !o.Test || len(splits[len(splits)-1].Fields()) == 0, "%v", splits)
 	}
 	refused(t, pairTree(t, map[string][]byte{"masks/train/a.png": m}, "images/train/a.jpg", "images/val/a.jpg"), dataset.Options{},
 		"val: its images have no masks or boxes, and those of another split have")
@@ -91,9 +86,7 @@ func TestPairsWithoutTargets(t *testing.T) {
 	refused(t, pairTree(t, map[string][]byte{"x/GT/a.png": m, "y/gt/a.png": m}, "x/img/a.jpg", "y/img/a.jpg"), dataset.Options{NoLabels: true},
 		"holds masks beside images (x/GT, y/gt), and this would join them")
 	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"labels/a.json": []byte("{}")}, "images/a.jpg"), dataset.Options{NoLabels: true})
-	if err != nil || len(got["train"]) != 1 {
-		t.Error(got, err)
-	}
+	testenv.Check(t, err == nil && len(got["train"]) == 1, "%v %v", got, err)
 	refused(t, pairTree(t, map[string][]byte{"train_masks/a.png": m}, "train_images/a.jpg"), dataset.Options{},
 		"has folders that are not called as classes are (train_images)")
 }
@@ -128,9 +121,7 @@ func TestMaskKinds(t *testing.T) {
 		{"cut", encodePNG(t, gray)[:40], dataset.TargetOptions{}, "png:"},
 	} {
 		got, _ := mustTargets(t, 1, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), dataset.Options{Targets: c.o})
-		if !strings.HasPrefix(got["train"]["a.jpg"], c.want) {
-			t.Errorf("%s: %v, want %s", c.name, got, c.want)
-		}
+		testenv.Check(t, strings.HasPrefix(got["train"]["a.jpg"], c.want), "%s: %v, want %s", c.name, got, c.want)
 	}
 	lacking := pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg")
 	got, _ := mustTargets(t, 1, lacking, dataset.Options{})
@@ -220,9 +211,7 @@ func TestYOLO(t *testing.T) {
 	root := lay(t, map[string][]byte{"images/t/a.jpg": photo, "labels/t/a.txt": text1})
 	for _, text := range []string{"names: [a]\ntrain: [images/t]", "names: [a]\npath: " + root + "\ntrain: images/t"} {
 		got, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml(text), "images/t/a.jpg": photo, "labels/t/a.txt": text1}), dataset.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		same(t, "samples", got["train"], map[string]string{"a.jpg": `objects {"boxes":[[15,15,45,25]],"labels":[0]}`})
 	}
 	if _, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\npath: " + root + "\ntrain: images/t")}), dataset.Options{}); err != nil {
@@ -284,9 +273,8 @@ func TestPets(t *testing.T) {
 	got, splits := mustTargets(t, 2, root, dataset.Options{})
 	const mask = "mask [1 2 3 1 2 3]"
 	same(t, "train", got["train"], map[string]string{"Abyssinian_1.jpg": mask, "yorkshire_terrier_2.jpg": mask})
-	if classes := splits[0].Classes(); len(classes) != 37 || classes[0] != "Abyssinian" || classes[36] != "yorkshire_terrier" {
-		t.Error(classes)
-	}
+	classes := splits[0].Classes()
+	testenv.Check(t, len(classes) == 37 && classes[0] == "Abyssinian" && classes[36] == "yorkshire_terrier", "%v", classes)
 	label := mustItems(t, open(t, root, dataset.Options{Split: "train"}))["yorkshire_terrier_2.jpg"].label
 	testenv.Equal(t, label, 36, "the label of the last breed")
 }
@@ -298,9 +286,8 @@ func TestCityscapes(t *testing.T) {
 	got, splits := mustTargets(t, 2, root, dataset.Options{})
 	same(t, "train", got["train"], map[string]string{"ulm/ulm_0_1_leftImg8bit.png": "mask [0 1 18 255 11 255]"})
 	same(t, "val", got["val"], map[string]string{"bonn/bonn_0_1_leftImg8bit.png": "mask [13 13 13 13 13 13]"})
-	if classes := splits[0].Fields()[0].Classes; len(classes) != 19 || classes[18] != "bicycle" {
-		t.Error(classes)
-	}
+	classes := splits[0].Fields()[0].Classes
+	testenv.Check(t, len(classes) == 19 && classes[18] == "bicycle", "%v", classes)
 }
 
 // ImageNet's XML stands beside the class labels; a part of the images has none.
@@ -341,14 +328,10 @@ func TestIdentityOfTargets(t *testing.T) {
 		before := identity(t, root)
 		testenv.Equal(t, identity(t, root), before, "%s: identity", name)
 		sourcetest.Write(t, filepath.Join(root, name), append(slices.Clone(files[name]), '\n'))
-		if identity(t, root) == before {
-			t.Errorf("%s was changed, and the identity is the same", name)
-		}
+		testenv.Check(t, identity(t, root) != before, "%s was changed, and the identity is the same", name)
 	}
 	root := lay(t, map[string][]byte{"classes.txt": []byte("dog\n"), "labels/a.txt": nil, "images/a.jpg": photo})
 	before := identity(t, root)
 	sourcetest.Write(t, filepath.Join(root, "classes.txt"), []byte("cat\n"))
-	if identity(t, root) == before {
-		t.Error("a class has another name, and the identity is the same")
-	}
+	testenv.Check(t, identity(t, root) != before, "a class has another name, and the identity is the same")
 }

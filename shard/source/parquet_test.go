@@ -333,13 +333,10 @@ func FuzzParquet(f *testing.F) {
 			got, err = items(splits[0])
 		}
 		after := allocated()
-		if err != nil && !strings.Contains(err.Error(), file) {
-			t.Errorf("an error without the file's name: %v", err)
-		}
+		testenv.Check(t, err == nil || strings.Contains(err.Error(), file), "an error without the file's name: %v", err)
 		for key, it := range got {
-			if it.label < -1 || int(it.label) >= len(splits[0].Classes()) {
-				t.Errorf("%s has the label %d of %d classes", key, it.label, len(splits[0].Classes()))
-			}
+			testenv.Check(t, it.label >= -1 && int(it.label) < len(splits[0].Classes()),
+				"%s has the label %d of %d classes", key, it.label, len(splits[0].Classes()))
 		}
 		testenv.Between(t, after-before, 0, parquetAllocatedMax, "bytes that are allocated for a file of %d", len(data))
 	})
@@ -362,9 +359,8 @@ func TestParquetMetadata(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	for at := range good {
-		if _, err := checkThrift(good[:at]); err == nil {
-			t.Errorf("%d of %d bytes of a header pass", at, len(good))
-		}
+		_, err := checkThrift(good[:at])
+		testenv.Check(t, err != nil, "%d of %d bytes of a header pass", at, len(good))
 	}
 	for _, bad := range [][]byte{
 		{0x18, 0xff, 0xff, 0xff, 0xff, 0x0f, 0},       // a string of 4 GB
@@ -373,9 +369,8 @@ func TestParquetMetadata(t *testing.T) {
 		bytes.Repeat([]byte{0x1c}, 100),               // structs in structs
 		{0x1d, 0},                                     // a type that does not exist
 	} {
-		if _, err := checkThrift(bad); err == nil {
-			t.Errorf("% x passes", bad)
-		}
+		_, err := checkThrift(bad)
+		testenv.Check(t, err != nil, "% x passes", bad)
 	}
 }
 

@@ -34,9 +34,7 @@ type item struct {
 func openSplits(t *testing.T, n int, opts dataset.Options, paths ...string) []*dataset.Split {
 	t.Helper()
 	splits := testenv.Must(OpenAll(paths, opts))(t)
-	if len(splits) != n {
-		t.Fatalf("%s: %d splits, want %d", paths, len(splits), n)
-	}
+	testenv.Require(t, len(splits) == n, "%s: %d splits, want %d", paths, len(splits), n)
 	return splits
 }
 
@@ -99,9 +97,8 @@ func described(t *testing.T, s *dataset.Split, format, name, output string) {
 // holds checks the items of a split.
 func holds(t *testing.T, s *dataset.Split, want map[string]item) {
 	t.Helper()
-	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %d items, want %d: %.2000v, want %.2000v", s.Path, len(got), len(want), got, want)
-	}
+	got := mustItems(t, s)
+	testenv.Check(t, reflect.DeepEqual(got, want), "%s: %d items, want %d: %.2000v, want %.2000v", s.Path, len(got), len(want), got, want)
 }
 
 // labelled checks the labels of a split, as "KEY=LABEL KEY=LABEL", and its classes in their order.
@@ -447,9 +444,8 @@ func FuzzTar(f *testing.F) {
 		splits, err := Open(path, dataset.Options{})
 		if err == nil {
 			err = splits[0].Walk(context.Background(), func(it transport.Item) error {
-				if it.Key == "" || strings.HasPrefix(it.Key, "/") || slices.Contains(strings.Split(it.Key, "/"), "..") {
-					t.Errorf("key %q", it.Key)
-				}
+				testenv.Check(t, it.Key != "" && !strings.HasPrefix(it.Key, "/") && !slices.Contains(strings.Split(it.Key, "/"), ".."),
+					"key %q", it.Key)
 				if it.Data != nil {
 					if _, err := io.Copy(io.Discard, it.Data); err != nil {
 						return err
@@ -472,8 +468,6 @@ func TestWalkStopsWhenTheContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		n := 0
 		err := open(t, filepath.Join(dir, name), dataset.Options{}).Walk(ctx, func(transport.Item) error { n++; cancel(); return nil })
-		if !errors.Is(err, context.Canceled) || n > 3 {
-			t.Errorf("%s: %v after %d items", name, err, n)
-		}
+		testenv.Check(t, errors.Is(err, context.Canceled) && n <= 3, "%s: %v after %d items", name, err, n)
 	}
 }

@@ -110,9 +110,7 @@ func targetsOf(t testing.TB, path string, opts dataset.Options) (map[string]map[
 func mustTargets(t testing.TB, n int, path string, opts dataset.Options) (map[string]map[string]string, []*dataset.Split) {
 	t.Helper()
 	got, splits, err := targetsOf(t, path, opts)
-	if err != nil || len(splits) != n {
-		t.Fatalf("%s, %+v: %d splits, want %d: %v, %v", path, opts, len(splits), n, got, err)
-	}
+	testenv.Require(t, err == nil && len(splits) == n, "%s, %+v: %d splits, want %d: %v, %v", path, opts, len(splits), n, got, err)
 	return got, splits
 }
 
@@ -145,9 +143,8 @@ func fieldsAsJSON(t testing.TB, fields shard.Fields, values []byte) string {
 // refused opens a source and wants an error with a text.
 func refused(t *testing.T, path string, opts dataset.Options, want string) {
 	t.Helper()
-	if got, _, err := targetsOf(t, path, opts); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, %v; want an error with %q", got, err, want)
-	}
+	got, _, err := targetsOf(t, path, opts)
+	testenv.Check(t, err != nil && strings.Contains(err.Error(), want), "%v, %v; want an error with %q", got, err, want)
 }
 
 // same compares the targets of a split's samples.
@@ -270,9 +267,7 @@ func TestCOCOOfPandas(t *testing.T) {
 	said := strings.NewReplacer(`"image_id": 7`, `"image_id": 7.0`, `"id": 7`, `"id": 7.0`, `"id": 90`, `"id": 90.0`, `"area": 150, `, "",
 		`"iscrowd": 1`, `"iscrowd": 1.0`).Replace(string(cocoFile(cocoBoxes)))
 	got, _, err := targetsOf(t, lay(t, map[string][]byte{"_annotations.coco.json": []byte(said), "a.jpg": photo, "b.jpg": photo}), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	same(t, "samples", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[200,99.5],"boxes":[[1.5,2,11.5,22],[50,0,70,10]],"iscrowd":[0,1],"labels":[1,0]} | image_id 7`,
 		"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
@@ -377,9 +372,7 @@ func TestListObjects(t *testing.T) {
 	got, _, err := targetsOf(t, tree(`{"file_name": "a.jpg", "objects": [{"bbox": [1, 2, 3, 4], "category": 1, "iscrowd": true}, `+
 		`{"bbox": [5, 6, 7, 8], "category": 0, "area": 9}]}`+"\n"+
 		`{"file_name": "b.jpg", "objects": {"bbox": [[1, 2, 3, 4], [5, 6, 7, 8]], "category": [1, 0], "iscrowd": [false, true]}}`), dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	same(t, "partly", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[12,9],"boxes":[[1,2,4,6],[5,6,12,14]],"iscrowd":[1,0],"labels":[1,0]}`,
 		"b.jpg": `objects {"area":[12,56],"boxes":[[1,2,4,6],[5,6,12,14]],"iscrowd":[0,1],"labels":[1,0]}`,
@@ -491,9 +484,7 @@ func FuzzStreamedTargets(f *testing.F) {
 				return nil
 			})
 		}
-		if err != nil && !strings.Contains(err.Error(), path) {
-			t.Errorf("an error without the file's name: %v", err)
-		}
+		testenv.Check(t, err == nil || strings.Contains(err.Error(), path), "an error without the file's name: %v", err)
 	})
 }
 
@@ -547,18 +538,12 @@ func TestDigestOfTargets(t *testing.T) {
 			info := testenv.Must(os.Stat(file))(t)
 			dated, undated := digest(true), digest(false)
 			changed := strings.Replace(tc.text, tc.old, tc.new, 1)
-			if changed == tc.text || len(changed) != len(tc.text) {
-				t.Fatal(changed)
-			}
+			testenv.Require(t, changed != tc.text && len(changed) == len(tc.text), "%v", changed)
 			sourcetest.Write(t, file, []byte(changed))
-			if digest(true) == dated || digest(false) == undated {
-				t.Error("the digest is the same")
-			}
+			testenv.Check(t, digest(true) != dated && digest(false) != undated, "the digest is the same")
 			sourcetest.Write(t, file, []byte(tc.text))
 			testenv.OK(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
-			if digest(true) != dated || digest(false) != undated {
-				t.Error("the digest of the same dataset is another")
-			}
+			testenv.Check(t, digest(true) == dated && digest(false) == undated, "the digest of the same dataset is another")
 		})
 	}
 }
@@ -571,9 +556,7 @@ func TestListObjectsOfSplits(t *testing.T) {
 	}
 	got, splits, err := targetsOf(t, lay(t, map[string][]byte{"train/a.jpg": photo, "train/metadata.jsonl": line("dog"), "val/a.jpg": photo,
 		"val/metadata.jsonl": line("cat")}), dataset.Options{})
-	if err != nil || len(splits) != 2 {
-		t.Fatal(got, err)
-	}
+	testenv.Require(t, err == nil && len(splits) == 2, "%v %v", got, err)
 	for split, label := range map[string]string{"train": "1", "val": "0"} {
 		same(t, split, got[split], map[string]string{"a.jpg": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[` + label + `]}`})
 	}

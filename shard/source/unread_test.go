@@ -164,9 +164,7 @@ func TestNoLabels(t *testing.T) {
 		var keys []string
 		for key, it := range mustItems(t, of[0]) {
 			keys = append(keys, key)
-			if it.label != -1 || it.reason != "" || !strings.HasPrefix(it.data, jpegStart) {
-				t.Errorf("%s: %s is %v", tc.path, key, it)
-			}
+			testenv.Check(t, it.label == -1 && it.reason == "" && strings.HasPrefix(it.data, jpegStart), "%s: %s is %v", tc.path, key, it)
 		}
 		testenv.Equal(t, strings.Join(slices.Sorted(slices.Values(keys)), " "), tc.keys, "%s: keys", tc.path)
 		testenv.Equal(t, len(of[0].Classes()), 0, "%s: classes", tc.path)
@@ -198,17 +196,13 @@ func TestDocumentsNameEveryKind(t *testing.T) {
 	kinds := Kinds()
 	for i := range kinds { // from the most general
 		k := kinds[len(kinds)-1-i]
-		if k.Name == "" || len(k.Forms) == 0 || k.Labels == "" {
-			t.Errorf("%+v says too little of itself", k)
-		}
+		testenv.Check(t, k.Name != "" && len(k.Forms) > 0 && k.Labels != "", "%+v says too little of itself", k)
 		table.WriteString("| " + k.Name + " | " + strings.Join(k.Forms, "; ") + " | " + k.Labels + " |\n")
 	}
 	text := testenv.Must(os.ReadFile(doc))(t)
 	before, rest, ok := strings.Cut(string(text), head)
 	end := strings.Index(rest, "\n\n") + 1
-	if !ok || end == 0 {
-		t.Fatalf("%s has no table of sources", doc)
-	}
+	testenv.Require(t, ok && end != 0, "%s has no table of sources", doc)
 	want := before + table.String() + rest[end:]
 	if *updateDocs {
 		testenv.OK(t, os.WriteFile(doc, []byte(want), 0o666))

@@ -48,9 +48,8 @@ func TestWebDatasetSamples(t *testing.T) {
 		"d":     {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
 		"e":     {label: -1, reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
 	holds(t, s, want)
-	if c := s.Classes(); len(c) != 13 || c[0] != "00" || c[12] != "12" {
-		t.Errorf("classes %q", c)
-	}
+	c := s.Classes()
+	testenv.Check(t, len(c) == 13 && c[0] == "00" && c[12] == "12", "classes %q", c)
 	testenv.Contains(t, notes(s), "_info.json", "000002.tar has no files", "called by their numbers, 00 to 12",
 		"4 files in the tars are neither image nor label, and left out (json, md, others, txt)")
 }
@@ -246,9 +245,8 @@ func TestWebDatasetOddMembers(t *testing.T) {
 	testenv.Contains(t, notes(s), "taken though")
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
-	if err := s.Walk(ctx, func(transport.Item) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 1 {
-		t.Errorf("%v after %d items", err, n)
-	}
+	err := s.Walk(ctx, func(transport.Item) error { n++; cancel(); return nil })
+	testenv.Check(t, errors.Is(err, context.Canceled) && n == 1, "%v after %d items", err, n)
 }
 
 // Whatever a member of text or JSON holds, it is a value of the field or refused, without more memory than it is long.

@@ -75,27 +75,23 @@ func TestZipsOfPython(t *testing.T) {
 	for _, name := range []string{"stored.zip", "packed.zip", "large.zip", "link.zip"} {
 		path := filepath.Join(dir, name)
 		want, err := goZip(path)
-		if err != nil || len(want) < 7 {
-			t.Fatalf("%s: %d files, %v", name, len(want), err)
-		}
+		testenv.Require(t, err == nil && len(want) >= 7, "%s: %d files, %v", name, len(want), err)
 		delete(want, "cow/link.jpg")
 		z, err := transport.OpenZip(path)
 		got := make(map[string]string)
 		if err == nil {
 			err = readAllOf(z, path, "", got)
 		}
-		if err != nil || !maps.Equal(got, want) {
-			t.Errorf("%s: %q, want %q; %v", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)), err)
-		}
+		testenv.Check(t, err == nil && maps.Equal(got, want),
+			"%s: %q, want %q; %v", name, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)), err)
 		for key, e := range map[string]bool{"": true, "cat": true, "cow": true, "cat/0é.jpg": false} {
 			if info, err := z.Stat(filepath.Join(path, key)); err != nil || info.IsDir() != e || key != "" && info.Name() != filepath.Base(key) {
 				t.Errorf("%s: %q: %v, %v", name, key, info, err)
 			}
 		}
 		for _, key := range []string{"ca", "cat/", "cat/0", "x/y"} {
-			if _, err := z.Stat(path + "/" + strings.TrimSuffix(key, "/") + "_"); err == nil {
-				t.Errorf("%s: %q is there", name, key)
-			}
+			_, err := z.Stat(path + "/" + strings.TrimSuffix(key, "/") + "_")
+			testenv.Check(t, err != nil, "%s: %q is there", name, key)
 		}
 	}
 	s := open(t, filepath.Join(dir, "link.zip"), dataset.Options{})
@@ -153,9 +149,7 @@ func FuzzZip(f *testing.F) {
 		w := zip.NewWriter(&buf)
 		for _, name := range []string{"a/1.jpg", "b/2.jpg", "b/", "b/c/3.jpg"} {
 			m, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: method})
-			if err != nil {
-				f.Fatal(err)
-			}
+			testenv.OK(f, err)
 			if !strings.HasSuffix(name, "/") {
 				m.Write([]byte(jpegStart + name))
 			}
@@ -176,9 +170,7 @@ func FuzzZip(f *testing.F) {
 		err := refusal(path, dataset.Options{})
 		after := allocated()
 		_, reject := errors.AsType[*transport.RejectError](err) // names no path on purpose
-		if err != nil && !reject && !strings.Contains(err.Error(), path) {
-			t.Errorf("an error without the file's name: %v", err)
-		}
+		testenv.Check(t, err == nil || reject || strings.Contains(err.Error(), path), "an error without the file's name: %v", err)
 		testenv.Between(t, after-before, 0, fuzzAllocatedMax/4, "bytes that are allocated for a file of %d", len(data))
 		z, err := transport.OpenZip(path)
 		if err != nil {
@@ -190,9 +182,8 @@ func FuzzZip(f *testing.F) {
 			return
 		}
 		for name, data := range got {
-			if w, ok := want[name]; ok && w != data {
-				t.Errorf("%s is %q, and archive/zip reads %q", name, data, w)
-			}
+			w, ok := want[name]
+			testenv.Check(t, !ok || w == data, "%s is %q, and archive/zip reads %q", name, data, w)
 		}
 	})
 }

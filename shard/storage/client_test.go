@@ -50,9 +50,7 @@ func TestClientsShareNothing(t *testing.T) {
 	if a, b := a.Counts.Requests.Load(), b.Counts.Requests.Load(); a != 3 || b != 2 {
 		t.Errorf("%d and %d requests, want 3, as the version takes one each time, and 2", a, b)
 	}
-	if newGate(a).max != 3 || newGate(b).max != requestsFirst || a.web == b.web {
-		t.Error("they share a limit or connections")
-	}
+	testenv.Check(t, newGate(a).max == 3 && newGate(b).max == requestsFirst && a.web != b.web, "they share a limit or connections")
 }
 
 // TestAddresses tells folders from URLs, and shows no secret.
@@ -67,14 +65,12 @@ func TestAddresses(t *testing.T) {
 		"hf://datasets/only":              "want hf://datasets",
 	} {
 		_, err := At(address)
-		if testenv.Says(t, address, err, says); strings.Contains(fmt.Sprint(err), "secret") {
-			t.Errorf("%s: %v", address, err)
-		}
+		testenv.Says(t, address, err, says)
+		testenv.Check(t, !strings.Contains(fmt.Sprint(err), "secret"), "%s: %v", address, err)
 	}
 	for _, path := range []string{"/data/x", "x", "./s3://x", "a/b://c"} {
-		if at, err := At(path); err != nil || IsRemote(path) || at.String() != path {
-			t.Errorf("%s: %v", path, err)
-		}
+		at, err := At(path)
+		testenv.Check(t, err == nil && !IsRemote(path) && at.String() == path, "%s: %v", path, err)
 	}
 	testenv.Equal(t, Join("s3://b/set/", "rank-0000/00000.imgshard"), "s3://b/set/rank-0000/00000.imgshard", "joined")
 }
@@ -108,9 +104,8 @@ func TestSources(t *testing.T) {
 		{"https://user:secret@b/images", "/index", false},
 	} {
 		s, err := Default.source(c.address, c.index)
-		if (err == nil) != c.reached || err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s from %s: %v", c.address, c.index, err)
-		}
+		testenv.Check(t, (err == nil) == c.reached && (err == nil || !strings.Contains(err.Error(), "secret")),
+			"%s from %s: %v", c.address, c.index, err)
 		if r, is := s.(*remote); is && strings.HasPrefix(c.address, "https://b/") && (r.objects.(*web).query != "" || !r.objects.(*web).withheld) {
 			t.Errorf("%s gets the query", c.address)
 		}
@@ -145,11 +140,8 @@ func TestCacheKnowsOrigins(t *testing.T) {
 	}
 	different := map[string]bool{}
 	for i, identity := range seen {
-		if different[identity] = true; i%3 == 1 && identity != seen[i-1] {
-			t.Errorf("one file is kept as %q and as %q", seen[i-1], identity)
-		}
+		different[identity] = true
+		testenv.Check(t, i%3 != 1 || identity == seen[i-1], "one file is kept as %q and as %q", seen[i-1], identity)
 	}
-	if len(seen) != 12 || len(different) != 8 {
-		t.Errorf("%d identities of %d files: %q", len(different), len(seen), seen)
-	}
+	testenv.Check(t, len(seen) == 12 && len(different) == 8, "%d identities of %d files: %q", len(different), len(seen), seen)
 }

@@ -55,9 +55,8 @@ func TestFetch(t *testing.T) {
 	const size = 1<<20 + 777
 	for _, room := range []int64{0, size, 1 << 40} {
 		folder, f, data := testFolder(t, size, room)
-		if f.Size() != size || folder.pages.files.Load() != size {
-			t.Errorf("the file has %d bytes, and the folder %d", f.Size(), folder.pages.files.Load())
-		}
+		testenv.Check(t, f.Size() == size && folder.pages.files.Load() == size,
+			"the file has %d bytes, and the folder %d", f.Size(), folder.pages.files.Load())
 		buf := testMemory(t, 512<<10)
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 500 {
@@ -69,9 +68,8 @@ func TestFetch(t *testing.T) {
 		fetches(t, f, buf, data, size-100, 100)
 		testenv.Fails(f.Fetch(buf, size-100, 200))(t, io.EOF)
 		// The race detector makes sync.Pool forget some of what it is given.
-		if n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !testenv.UnderRace() {
-			t.Errorf("room %d: a read takes %v allocations", room, n)
-		}
+		n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) })
+		testenv.Check(t, n == 0 || testenv.UnderRace(), "room %d: a read takes %v allocations", room, n)
 	}
 }
 
@@ -87,17 +85,14 @@ func TestFileThatMayHang(t *testing.T) {
 		t.Error("a read that may hang is ready")
 	}
 	fetches(t, f, testMemory(t, 64<<10), data, 5000, 6000)
-	if local.direct != nil {
-		t.Error("it was read directly, and not from memory")
-	}
+	testenv.Check(t, local.direct == nil, "it was read directly, and not from memory")
 	opening := make(chan struct{})
 	go local.openDirect.Do(func() { close(opening); select {} })
 	<-opening
 	testenv.OK(t, f.Close())
 	err := Overdue("a", 5, 3, time.Minute)
-	if testenv.Contains(t, err.Error(), "a, bytes 5 to 7: the file system does not answer", "--store-timeout"); !IsDown(err) {
-		t.Error(err)
-	}
+	testenv.Contains(t, err.Error(), "a, bytes 5 to 7: the file system does not answer", "--store-timeout")
+	testenv.Check(t, IsDown(err), "%v", err)
 }
 
 // TestFetchWithoutDirectReads reads through the page cache where the file system has no direct reads.
@@ -116,9 +111,8 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 	for range 3 {
 		fetches(t, f, buf, data, 100_001, 100_000)
 		for _, offset := range []int64{550_001, 700_000} {
-			if got, err := f.Fetch(buf, offset, 100_000); !errors.Is(err, io.EOF) || got != nil {
-				t.Errorf("%d bytes at %d beyond the end: %v", len(got), offset, err)
-			}
+			got, err := f.Fetch(buf, offset, 100_000)
+			testenv.Check(t, errors.Is(err, io.EOF) && got == nil, "%d bytes at %d beyond the end: %v", len(got), offset, err)
 		}
 	}
 }
@@ -126,20 +120,15 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 // TestWillNeed asks for what was just written, and once it has left the page cache.
 func TestWillNeed(t *testing.T) {
 	_, f, _ := testFolder(t, 1<<20, 0)
-	if !f.WillNeed(1000, 500<<10) {
-		t.Error("what was just written is to be waited for")
-	}
+	testenv.Check(t, f.WillNeed(1000, 500<<10), "what was just written is to be waited for")
 	local := f.(*localFile)
 	evict(t, local)
 	if countCached(local.buffered.Fd(), 0, 1<<20) == nil {
 		t.Skip("this file system keeps everything in memory")
 	}
-	if f.WillNeed(1000, 500<<10) {
-		t.Error("what has left the page cache is not to be waited for")
-	}
-	if _, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.WillNeed(1000, 500<<10) {
-		t.Errorf("a direct read fills the page cache, which has no room: %v", err)
-	}
+	testenv.Check(t, !f.WillNeed(1000, 500<<10), "what has left the page cache is not to be waited for")
+	_, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10)
+	testenv.Check(t, err == nil && !f.WillNeed(1000, 500<<10), "a direct read fills the page cache, which has no room: %v", err)
 }
 
 // TestReplacedFile reads on from the file that was opened, in either way of reading, when another one has its name.

@@ -104,9 +104,7 @@ func TestSlowStores(t *testing.T) {
 					t.Errorf("%d requests took %v, want %v at most; %d were repeated; %d in flight", c.requests, took, c.takes*10/9, retries, in.most)
 				}
 				for i, offset := range in.offsets {
-					if c.ordered && max(i-offset, offset-i) > 2*limitFirst {
-						t.Errorf("request %d came as number %d", offset, i)
-					}
+					testenv.Check(t, !c.ordered || max(i-offset, offset-i) <= 2*limitFirst, "request %d came as number %d", offset, i)
 				}
 			})
 		})
@@ -151,9 +149,8 @@ func TestHungStorageIsAlone(t *testing.T) {
 		f := testenv.Must(train.Open("x", 1000, ""))(t)
 		for range 2000 {
 			hung.Go(func() {
-				if _, err := f.ReadAt(make([]byte, 1), 0); !IsDown(err) {
-					t.Error(err)
-				}
+				_, err := f.ReadAt(make([]byte, 1), 0)
+				testenv.Check(t, IsDown(err), "%v", err)
 			})
 		}
 		time.Sleep(time.Second)

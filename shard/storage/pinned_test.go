@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // replaced is a storage whose object is another one at each request, and has no version to ask for before the first answer. It answers
@@ -56,7 +58,5 @@ func TestFirstAnswersOfTwoObjects(t *testing.T) {
 	for _, p := range read {
 		whole = append(whole, p...)
 	}
-	if len(whole) != 8 || f.version != string('a'+whole[0]) {
-		t.Errorf("read %v, and the file is of version %s", read, f.version)
-	}
+	testenv.Check(t, len(whole) == 8 && f.version == string('a'+whole[0]), "read %v, and the file is of version %s", read, f.version)
 }

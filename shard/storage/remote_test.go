@@ -209,9 +209,8 @@ func TestRemoteReads(t *testing.T) {
 				testenv.Same(t, got, data[10_000:20_000], "the range")
 				asked := s.asked()
 				testenv.Equal(t, len(asked), len(faults)+1, "requests %q", asked)
-				if name == "broken off twice" && !strings.Contains(asked[2], "bytes=17500-19999") {
-					t.Errorf("the third request begins elsewhere: %q", asked)
-				}
+				testenv.Check(t, name != "broken off twice" || strings.Contains(asked[2], "bytes=17500-19999"),
+					"the third request begins elsewhere: %q", asked)
 			})
 		}
 	}
@@ -251,13 +250,10 @@ func TestRemoteRefusals(t *testing.T) {
 					s.fail(c.fault)
 				}
 				_, err := f.ReadAt(make([]byte, 10_000), 10_000)
-				if !errors.Is(err, c.is) {
-					t.Fatalf("%v, want %v", err, c.is)
-				}
+				testenv.Require(t, errors.Is(err, c.is), "%v, want %v", err, c.is)
 				testenv.Contains(t, err.Error(), c.says...)
-				if n := len(s.asked()); name != "other content" && n != 1 {
-					t.Errorf("%d requests, want 1", n)
-				}
+				requests := len(s.asked())
+				testenv.Check(t, name == "other content" || requests == 1, "%d requests, want 1", requests)
 			})
 		}
 	}
@@ -281,9 +277,7 @@ func TestUploadCancelledAtItsBegin(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	err := objects.put(ctx, "name", "", bytes.NewReader(make([]byte, partBytes+1)))
-	if err == nil || aborted != "DELETE7" {
-		t.Errorf("%v; then the upload was ended by %q, want DELETE7", err, aborted)
-	}
+	testenv.Check(t, err != nil && aborted == "DELETE7", "%v; then the upload was ended by %q, want DELETE7", err, aborted)
 }
 
 // TestRemoteTimeout repeats requests to a host that nobody knows, or that refuses them, until the time is over, and ends with the process
@@ -297,9 +291,7 @@ func TestRemoteTimeout(t *testing.T) {
 			at := testenv.Must(At("http://store/set"))(t)
 			_, err := at.ReadFile("manifest.json", 100, nil)
 			failed := testenv.As[*RemoteError](t, err, "--store-timeout")
-			if failed.Tries < 2 || failed.After != timeout || !errors.Is(failed.Err, fault) {
-				t.Fatal(err)
-			}
+			testenv.Require(t, failed.Tries >= 2 && failed.After == timeout && errors.Is(failed.Err, fault), "%v", err)
 			ctx, cancel := context.WithCancel(t.Context())
 			Default.Context, Default.Timeout = ctx, time.Hour
 			began := time.Now()
@@ -332,9 +324,8 @@ func TestRemoteNames(t *testing.T) {
 	names := testenv.Must(all["s3"].Names(""))(t)
 	slices.Sort(names)
 	testenv.Equal(t, strings.Join(names, " "), "manifest.json rank-0000/ rank-0001/ rank-0002/ z", "names")
-	if files := testenv.Must(all["s3"].(Lister).List(""))(t); !slices.Contains(files, Listed{"z", Object{1, "tag"}}) {
-		t.Error(files)
-	}
+	files := testenv.Must(all["s3"].(Lister).List(""))(t)
+	testenv.Check(t, slices.Contains(files, Listed{"z", Object{1, "tag"}}), "%v", files)
 	testenv.Fails(all["http"].Names(""))(t, errors.ErrUnsupported)
 	testenv.Fails(all["s3"].ReadFile("z", 0, nil))(t, ErrTooLarge)
 }

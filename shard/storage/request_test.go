@@ -108,16 +108,13 @@ func TestOutage(t *testing.T) {
 		for i := range 500 {
 			all.Go(func() {
 				_, err := f.ReadAt(make([]byte, 100_000), int64(i%9*100_000))
-				if took := time.Since(began); !IsDown(err) || took != timeout {
-					t.Errorf("request %d: %v, after %v", i, err, took)
-				}
+				took := time.Since(began)
+				testenv.Check(t, IsDown(err) && took == timeout, "request %d: %v, after %v", i, err, took)
 			})
 		}
 		all.Wait()
 		_, err := f.ReadAt(make([]byte, 10), 100_000)
-		if !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, and") || time.Since(began) != timeout {
-			t.Error(err)
-		}
+		testenv.Check(t, IsDown(err) && strings.Contains(err.Error(), "502 Bad Gateway, and") && time.Since(began) == timeout, "%v", err)
 		hangs.Store(false)
 		got := make([]byte, 1000)
 		testenv.Must(f.ReadAt(got, 1000))(t)
@@ -146,9 +143,7 @@ func TestOneBadObject(t *testing.T) {
 		for {
 			select {
 			case err := <-over:
-				if err == nil || IsDown(err) {
-					t.Errorf("%v, down %v", err, IsDown(err))
-				}
+				testenv.Check(t, err != nil && !IsDown(err), "%v, down %v", err, IsDown(err))
 				return
 			case <-time.After(20 * time.Millisecond):
 				testenv.Must(at.ReadFile("x", 1000, nil))(t)
@@ -316,9 +311,8 @@ func TestUnknownEndpoint(t *testing.T) {
 	} {
 		at := testenv.Must(At(address))(t)
 		_, err := at.ReadFile("manifest.json", 1000, nil)
-		if failed := testenv.As[*RemoteError](t, err); failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
-			t.Errorf("%s: %+v, %v", address, failed, err)
-		}
+		failed := testenv.As[*RemoteError](t, err)
+		testenv.Check(t, failed.Tries == 1 && strings.HasSuffix(err.Error(), advice), "%s: %+v, %v", address, failed, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestCredentialsAreReadOnceForAll has two requests of one client refused. The second failure comes once the credentials were read anew: it
@@ -15,13 +16,11 @@ func TestCredentialsAreReadOnceForAll(t *testing.T) {
 	old, renewed := &s3.Client{}, &s3.Client{}
 	b := &bucket{client: old}
 	expired := &smithy.GenericAPIError{Code: "ExpiredToken"}
-	if b.fault(old, expired); b.client != nil {
-		t.Error("the client with expired credentials is used again")
-	}
+	b.fault(old, expired)
+	testenv.Check(t, b.client == nil, "the client with expired credentials is used again")
 	b.client = renewed
-	if b.fault(old, expired); b.client != renewed {
-		t.Error("renewed credentials are read once more")
-	}
+	b.fault(old, expired)
+	testenv.Check(t, b.client == renewed, "renewed credentials are read once more")
 }
 
 // TestOpeningEndsForGood has answers come while an opening ends: its time stays stopped.
@@ -42,8 +41,6 @@ func TestOpeningEndsForGood(t *testing.T) {
 		<-begun
 		o.End()
 		answers.Wait()
-		if o.timer.Stop() {
-			t.Fatal("an answer has begun the time of an opening that was over")
-		}
+		testenv.Require(t, !o.timer.Stop(), "an answer has begun the time of an opening that was over")
 	}
 }

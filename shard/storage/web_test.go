@@ -32,14 +32,12 @@ func TestSignedRequests(t *testing.T) {
 	}))
 	at := testenv.Must(At(server.URL + "/set"))(t)
 	_, err := at.ReadFile("a", 10, nil)
-	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("requests %q, %v", asked, err)
-	}
+	testenv.Check(t, slices.Equal(asked, []string{"/set/a?policy=all&signature=secret"}) && errors.Is(err, fs.ErrPermission),
+		"requests %q, %v", asked, err)
 	Default.Timeout = 200 * time.Millisecond
 	server.Close()
-	if _, gone := at.ReadFile("a", 10, nil); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
-		t.Error(err, gone, at)
-	}
+	_, gone := at.ReadFile("a", 10, nil)
+	testenv.Check(t, gone != nil && !strings.Contains(err.Error()+gone.Error()+at.String(), "secret"), "%v %v %v", err, gone, at)
 }
 
 // TestRedirects follows a redirect, and shows the other host no secret.
@@ -50,17 +48,14 @@ func TestRedirects(t *testing.T) {
 	s := newStore(t)
 	s.files["elsewhere/a"], s.files["set/x%2e/a"] = []byte("here"), []byte("a name with a percent sign")
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if seen = append(seen, r.Header); r.URL.RawQuery != "" {
-			t.Errorf("the other host is asked for %s", r.URL)
-		}
+		seen = append(seen, r.Header)
+		testenv.Check(t, r.URL.RawQuery == "", "the other host is asked for %s", r.URL)
 		s.ServeHTTP(w, r)
 	}))
 	defer other.Close()
 	to := other.URL + "/elsewhere/a"
 	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawQuery != "signature=secret" {
-			t.Errorf("asked for %s", r.URL)
-		}
+		testenv.Check(t, r.URL.RawQuery == "signature=secret", "asked for %s", r.URL)
 		if strings.HasPrefix(r.URL.Path, "/set/x") {
 			s.ServeHTTP(w, r)
 			return
@@ -75,16 +70,12 @@ func TestRedirects(t *testing.T) {
 		return nil
 	}
 	testenv.Equal(t, string(testenv.Must(at.ReadFile("a", 10, nil))(t)), "here", "what the other host gives")
-	if len(seen) != 1 || strings.Contains(fmt.Sprint(seen), "secret") {
-		t.Errorf("the other host sees %v", seen)
-	}
+	testenv.Check(t, len(seen) == 1 && !strings.Contains(fmt.Sprint(seen), "secret"), "the other host sees %v", seen)
 	testenv.Must(at.ReadFile("x%2e/a", 100, nil))(t)
 	for _, to = range []string{"https://host/%zz?signature=secret", "file:///etc/passwd?signature=secret", first.URL + "/set/again?signature=secret"} {
 		_, err := at.ReadFile("a", 10, nil)
 		failed := testenv.As[*RemoteError](t, err)
-		if failed.Tries > 1 || strings.Contains(err.Error(), "secret") || !errors.Is(err, errRedirect) {
-			t.Errorf("%s: %v", to, err)
-		}
+		testenv.Check(t, failed.Tries <= 1 && !strings.Contains(err.Error(), "secret") && errors.Is(err, errRedirect), "%s: %v", to, err)
 	}
 }
 
@@ -95,9 +86,7 @@ func TestHub(t *testing.T) {
 	s.storages(t)
 	at := testenv.Must(At("hf://datasets/o/n@v2/sets"))(t)
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer token" {
-			t.Error("no token")
-		}
+		testenv.Check(t, r.Header.Get("Authorization") == "Bearer token", "no token")
 		w.WriteHeader(503)
 	})
 	testenv.Equal(t, string(testenv.Must(at.ReadFile("manifest.json", 10, nil))(t)), "here", "the file")
@@ -111,9 +100,7 @@ func TestHub(t *testing.T) {
 // lists checks what a storage lists.
 func lists(t *testing.T, at Storage, want ...Listed) {
 	t.Helper()
-	if files := testenv.Must(at.(Lister).List(""))(t); !slices.Equal(files, want) {
-		t.Errorf("%v, want %v", files, want)
-	}
+	testenv.DeepEqual(t, testenv.Must(at.(Lister).List(""))(t), want, "files")
 }
 
 // TestCloudStorage reads and lists a bucket of Google's, with a token of a service account and without.

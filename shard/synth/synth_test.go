@@ -23,23 +23,17 @@ func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Classes: 3, Train: 5, Val: 2, Size: 40, Seed: 1, Jobs: 1}
 	sum := testenv.Must(Write(context.Background(), filepath.Join(dir, "a"), o))(t)
-	if sum.Train != 15 || sum.Val != 6 || sum.Bytes < 1000 {
-		t.Errorf("summary %+v", sum)
-	}
+	testenv.Check(t, sum.Train == 15 && sum.Val == 6 && sum.Bytes >= 1000, "summary %+v", sum)
 	want := sourcetest.ReadTree(t, filepath.Join(dir, "a"))
 	if len(want) != 21 || want["train/n90000002/n90000002_4.JPEG"] == nil || want["val/n90000001/ILSVRC2012_val_00000003.JPEG"] == nil {
 		t.Errorf("%d files", len(want))
 	}
 	o.Jobs = 4
 	testenv.Must(Write(context.Background(), filepath.Join(dir, "b"), o))(t)
-	if !reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "b")), want) {
-		t.Error("more workers write other files")
-	}
+	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "b")), want), "more workers write other files")
 	o.Seed = 2
 	testenv.Must(Write(context.Background(), filepath.Join(dir, "c"), o))(t)
-	if reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "c")), want) {
-		t.Error("another seed writes the same files")
-	}
+	testenv.Check(t, !reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "c")), want), "another seed writes the same files")
 }
 
 func TestImagesAreAsVariedAsImageNet(t *testing.T) {
@@ -50,23 +44,18 @@ func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 		testenv.OK(t, err)
 		b := img.Bounds().Size()
 		sizes[b] = true
-		if long := max(b.X, b.Y); long < 30 || long > 90 || min(b.X, b.Y) < 1 {
-			t.Errorf("image %d has %v pixels", k, b)
-		}
+		long := max(b.X, b.Y)
+		testenv.Check(t, long >= 30 && long <= 90 && min(b.X, b.Y) >= 1, "image %d has %v pixels", k, b)
 		wantFormat, wantGrey := "jpeg", k == greyImage
 		if k == pngImage {
 			wantFormat = "png"
 		}
-		if format != wantFormat || (img.ColorModel() == color.GrayModel) != wantGrey {
-			t.Errorf("image %d is a %s of %T", k, format, img)
-		}
+		testenv.Check(t, format == wantFormat && (img.ColorModel() == color.GrayModel) == wantGrey, "image %d is a %s of %T", k, format, img)
 	}
 	testenv.Between(t, len(sizes), 20, 30, "sizes")
 	a, _ := Image("train", 1, 1, Options{Size: 60})
 	b, _ := Image("val", 1, 1, Options{Size: 60})
-	if bytes.Equal(a, b) {
-		t.Error("train and val have the same image")
-	}
+	testenv.Check(t, !bytes.Equal(a, b), "train and val have the same image")
 }
 
 // The drawing must not change by accident: other tests and documents count on the files.

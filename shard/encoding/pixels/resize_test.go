@@ -28,9 +28,8 @@ func TestParams(t *testing.T) {
 	}
 	testenv.Fails(parse(json.RawMessage(`{"codec":"none","resize":"256","resampler":"pillow-99"}`)))(t, "pillow-99")
 	for _, size := range []string{"0", "-5", "+5", "256 ", "256x", "x256", "256x0", "256x-1", "2x3x4", "max:", "max:0", "max:-1", "1e3", "99999999", "max:99999999"} {
-		if resize, err := ParseResize(size, ""); err == nil {
-			t.Errorf("%q is read as %+v", size, resize)
-		}
+		resize, err := ParseResize(size, "")
+		testenv.Check(t, err != nil, "%q is read as %+v", size, resize)
 	}
 }
 

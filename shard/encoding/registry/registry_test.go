@@ -24,27 +24,20 @@ import (
 func TestMethods(t *testing.T) {
 	names, disk, flags := map[string]bool{}, map[string]bool{}, map[string]bool{"encoding": true}
 	for _, m := range methods {
-		if m.Name == "" || m.OnDisk == "" || m.Summary == "" || names[m.Name] || disk[m.OnDisk] {
-			t.Errorf("%+v", m)
-		}
+		testenv.Check(t, m.Name != "" && m.OnDisk != "" && m.Summary != "" && !names[m.Name] && !disk[m.OnDisk], "%+v", m)
 		names[m.Name], disk[m.OnDisk] = true, true
 		for _, o := range m.Options {
-			if o.Help == "" || flags[o.Name] {
-				t.Errorf("%s: option %+v", m.Name, o)
-			}
+			testenv.Check(t, o.Help != "" && !flags[o.Name], "%s: option %+v", m.Name, o)
 			flags[o.Name] = true
 		}
 		for _, small := range []bool{false, true} {
 			e := testenv.Must(m.New(nil, small))(t)
 			again, err := Open(e.Stored())
-			if err != nil || again.String() != e.String() || e.Stored().Name != m.OnDisk || !strings.HasPrefix(e.String(), m.Name) {
-				t.Errorf("%v reads back as %v, %v", e, again, err)
-			}
+			testenv.Check(t, err == nil && again.String() == e.String() && e.Stored().Name == m.OnDisk && strings.HasPrefix(e.String(), m.Name),
+				"%v reads back as %v, %v", e, again, err)
 		}
 	}
-	if !Default().HoldsOriginals() {
-		t.Errorf("unless told otherwise %v is packed, which loses the files", Default())
-	}
+	testenv.Check(t, Default().HoldsOriginals(), "unless told otherwise %v is packed, which loses the files", Default())
 }
 
 // TestDescribe describes what cannot be opened by its name.
@@ -82,9 +75,7 @@ func verifyImages(t *testing.T, dir string) (problems []string) {
 	report, err := shard.Verify(context.Background(), dir, shard.VerifyOptions{
 		Jobs: 1, NewCheck: func() func(*shard.Record) error { return encoding.NewWorker(e).Check }, Problem: func(err error) { problems = append(problems, err.Error()) },
 	})
-	if err != nil || report.Problems != len(problems) {
-		t.Fatalf("%+v, %v", report, err)
-	}
+	testenv.Require(t, err == nil && report.Problems == len(problems), "%+v, %v", report, err)
 	return problems
 }
 

@@ -24,9 +24,8 @@ func TestValTable(t *testing.T) {
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String())))
 	testenv.Equal(t, sum, "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604", "SHA-256 of the wnids of the 50,000 images")
-	if len(counts) != 1000 || labels[0] != 65 || classes[labels[292]] != "n01440764" {
-		t.Errorf("%d classes with images, image 1 has label %d, image 293 is a %s", len(counts), labels[0], classes[labels[292]])
-	}
+	testenv.Check(t, len(counts) == 1000 && labels[0] == 65 && classes[labels[292]] == "n01440764",
+		"%d classes with images, image 1 has label %d, image 293 is a %s", len(counts), labels[0], classes[labels[292]])
 	for label, n := range counts {
 		testenv.Equal(t, n, 50, "images of class %d", label)
 	}

@@ -22,9 +22,8 @@ func TestRemediesHaveOneHome(t *testing.T) {
 		text, err := os.ReadFile("../" + name)
 		for i, line := range strings.Split(string(text), "\n") {
 			line = strings.TrimSpace(line)
-			if advice.MatchString(line) && !allowed.MatchString(line) && !strings.HasPrefix(line, "//") {
-				t.Errorf("%s:%d has a remedy of its own: %s", name, i+1, line)
-			}
+			testenv.Check(t, !advice.MatchString(line) || allowed.MatchString(line) || strings.HasPrefix(line, "//"),
+				"%s:%d has a remedy of its own: %s", name, i+1, line)
 		}
 		return err
 	}))
@@ -32,9 +31,7 @@ func TestRemediesHaveOneHome(t *testing.T) {
 	testenv.Equal(t, len(All()), len(regexp.MustCompile(`(?m)^\t\w+ += Remedy\{`).FindAll(table, -1)), "remedies in All")
 	seen := make(map[string]bool)
 	for _, r := range All() {
-		if seen[r.To] {
-			t.Errorf("two remedies are %q", r.To)
-		}
+		testenv.Check(t, !seen[r.To], "two remedies are %q", r.To)
 		seen[r.To] = true
 	}
 }
@@ -77,8 +74,7 @@ func TestReadOnly(t *testing.T) {
 		{COCOLabels.Of("/ro/l.json", "/ro/l"), "", "/ro/l.json > l.jsonl && imgshard build l.jsonl --images FOLDER"},
 		{Header.Of("/rw/l.csv", "/rw/l"), "", "(echo path,label; cat /rw/l.csv) > /rw/l-list.csv && imgshard build /rw/l-list.csv"},
 	} {
-		if got := Text([]Remedy{tc.remedy}, tc.inPlace); !strings.Contains(got+"\n", tc.want+"\n") {
-			t.Errorf("%q, want %q", got, tc.want)
-		}
+		got := Text([]Remedy{tc.remedy}, tc.inPlace)
+		testenv.Check(t, strings.Contains(got+"\n", tc.want+"\n"), "%q, want %q", got, tc.want)
 	}
 }

@@ -122,13 +122,10 @@ func TestCacheReads(t *testing.T) {
 	s, c, f = cachedStore(t, data, dir, 1<<20)
 	readRecords(t, f, data)
 	reads(t, f, data, 0, 16)
-	if s.requests > 0 || c.Used() != used {
-		t.Errorf("%d requests after a restart, %d bytes", s.requests, c.Used())
-	}
+	testenv.Check(t, s.requests == 0 && c.Used() == used, "%d requests after a restart, %d bytes", s.requests, c.Used())
 	for _, offset := range []int64{99_990, 100_001, 200_000} {
-		if n, err := f.ReadAt(make([]byte, 100), offset); n != max(0, 100_001-int(offset)) || err != io.EOF {
-			t.Errorf("%d bytes, %v beyond the end", n, err)
-		}
+		n, err := f.ReadAt(make([]byte, 100), offset)
+		testenv.Check(t, n == max(0, 100_001-int(offset)) && err == io.EOF, "%d bytes, %v beyond the end", n, err)
 	}
 }
 
@@ -232,9 +229,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	g := another(other)
 	keepAll(t, g)
 	list := other.Objects()
-	if len(list) != 2 || list[0].URL != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
-		t.Fatalf("%+v", list)
-	}
+	testenv.Require(t, len(list) == 2 && list[0].URL == "https://host/a" && list[0].Kept >= 64<<10 && list[1].Kept <= 2*diskBlock, "%+v", list)
 	testenv.Says(t, "removed", other.Remove(list[0]), ErrInUse)
 	c.Close()
 	other.measureAt = time.Time{}
@@ -261,9 +256,8 @@ func TestCacheAwaitsRemoval(t *testing.T) {
 		return bytes.Contains(locks, []byte("-> OFDLCK")) || len(opened) == 1
 	})
 	testenv.OK(t, other.lockByte(objectByte(id), unix.F_UNLCK))
-	if _, kept := (<-opened).(*file); !kept {
-		t.Error("the object is not kept")
-	}
+	_, kept := (<-opened).(*file)
+	testenv.Check(t, kept, "the object is not kept")
 }
 
 // TestCacheDropsWhatIsNotRead makes room among the files that are open, of which this run has read no record for a while.
@@ -290,9 +284,8 @@ func TestCacheOfABadDisk(t *testing.T) {
 	for range 2 {
 		keepAll(t, f)
 	}
-	if used, _, failure := c.Status(); failure == nil || used > diskBlock {
-		t.Errorf("%v, %d bytes", failure, used)
-	}
+	used, _, failure := c.Status()
+	testenv.Check(t, failure != nil && used <= diskBlock, "%v, %d bytes", failure, used)
 }
 
 // TestCacheFetch fetches ahead from the store, and then from the disk.
@@ -400,9 +393,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	used, shown, _ := lower.Status()
 	testenv.Between(t, lower.Used(), 0, min(used, limit/4+17*keptName), "bytes that are kept at last")
 	testenv.Equal(t, shown, limit/4, "the limit that is shown")
-	if lower.makeRoom(1 << 30) {
-		t.Error("there is room for a gigabyte")
-	}
+	testenv.Check(t, !lower.makeRoom(1<<30), "there is room for a gigabyte")
 	lower.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+1<<20, 1<<20 })
 	lower.Close()
 	next := testenv.Must(Open(dir, limit))(t)
@@ -420,19 +411,13 @@ func TestCacheSettles(t *testing.T) {
 	c := testenv.Must(Open(t.TempDir(), 1<<20))(t)
 	defer c.Close()
 	const bytes = 600 << 10
-	if !c.makeRoom(bytes) {
-		t.Fatal("an empty cache has no room")
-	}
+	testenv.Require(t, c.makeRoom(bytes), "an empty cache has no room")
 	testenv.OK(t, os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600))
-	if c.makeRoom(bytes) {
-		t.Error("there is room for more than the limit")
-	}
+	testenv.Check(t, !c.makeRoom(bytes), "there is room for more than the limit")
 	c.settle(bytes, bytes)
 	used, _, _ := c.Status()
 	testenv.Equal(t, used, c.Used(), "bytes that are said to be kept")
-	if !c.makeRoom(300 << 10) {
-		t.Error("the room that is left is not given")
-	}
+	testenv.Check(t, c.makeRoom(300<<10), "the room that is left is not given")
 }
 
 // TestCacheSmallRecords reads records shorter than a range of their own may be: each request brings a block of them, and the next epochs none.
@@ -446,23 +431,18 @@ func TestCacheSmallRecords(t *testing.T) {
 		}
 	}
 	read()
-	if most := records*length/diskBlock + 2; s.requests > most {
-		t.Errorf("%d requests for %d records, want %d at most", s.requests, records, most)
-	}
+	most := records*length/diskBlock + 2
+	testenv.Check(t, s.requests <= most, "%d requests for %d records, want %d at most", s.requests, records, most)
 	f.(*file).Forget(100, 100)
 	got := make([]byte, length)
-	if f.(*file).ReadKept(got, 100) || !f.(*file).ReadKept(got, 5000) || !bytes.Equal(got, data[5000:5100]) {
-		t.Error("it reads what is not kept, or not what is")
-	}
+	testenv.Check(t, !f.(*file).ReadKept(got, 100) && f.(*file).ReadKept(got, 5000) && bytes.Equal(got, data[5000:5100]),
+		"it reads what is not kept, or not what is")
 	for range 2 {
-		if !f.WillNeed(5000, 100) || f.WillNeed(100, 100) {
-			t.Error("it does not know which are on the disk")
-		}
+		testenv.Check(t, f.WillNeed(5000, 100) && !f.WillNeed(100, 100), "it does not know which are on the disk")
 		c.Close()
 		s, c, f = cachedStore(t, data, dir, 1<<22)
-		if read(); s.requests > 1 {
-			t.Errorf("%d requests after the first epoch", s.requests)
-		}
+		read()
+		testenv.Check(t, s.requests <= 1, "%d requests after the first epoch", s.requests)
 		f.(*file).Forget(100, 100)
 	}
 }
@@ -478,15 +458,13 @@ func TestCacheOtherFiles(t *testing.T) {
 		t.Errorf("the status measures the folder: %d bytes, %d before", used, before)
 	}
 	list := c.Objects()
-	if len(list) != 2 || list[1].Name != "notes.txt" || list[1].URL != "" || c.Used() < before+1<<20 {
-		t.Fatalf("%+v, %d bytes", list, c.Used())
-	}
+	testenv.Require(t, len(list) == 2 && list[1].Name == "notes.txt" && list[1].URL == "" && c.Used() >= before+1<<20,
+		"%+v, %d bytes", list, c.Used())
 	c.Close()
 	look := testenv.Must(Look(dir))(t)
 	defer look.Close()
-	if err := look.Remove(list[1]); err != nil || look.Used() != before {
-		t.Errorf("%v, %d bytes", err, look.Used())
-	}
+	err := look.Remove(list[1])
+	testenv.Check(t, err == nil && look.Used() == before, "%v, %d bytes", err, look.Used())
 	used, _, _ := look.Status()
 	testenv.Equal(t, used, before, "bytes that are said to be kept")
 }

@@ -47,14 +47,10 @@ func FuzzCacheFiles(f *testing.F) {
 				fetches(t, cached, data, r[0], r[1])
 			}
 		}
-		if used, limit, _ := c.Status(); used < 0 || limit > most {
-			t.Errorf("%d bytes of at most %d, and %d were asked for", used, limit, most)
-		}
-		if store.requests > 4*len(ranges) {
-			t.Errorf("%d requests for %d ranges", store.requests, len(ranges))
-		}
-		if list := c.Objects(); len(list) != 1 || list[0].id != id || c.Remove(list[0]) != nil {
-			t.Errorf("the cache lists %v, or cannot remove it", list)
-		}
+		used, limit, _ := c.Status()
+		testenv.Check(t, used >= 0 && limit <= most, "%d bytes of at most %d, and %d were asked for", used, limit, most)
+		testenv.Check(t, store.requests <= 4*len(ranges), "%d requests for %d ranges", store.requests, len(ranges))
+		list := c.Objects()
+		testenv.Check(t, len(list) == 1 && list[0].id == id && c.Remove(list[0]) == nil, "the cache lists %v, or cannot remove it", list)
 	})
 }

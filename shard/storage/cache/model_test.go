@@ -413,9 +413,8 @@ func TestCacheInterleavings(t *testing.T) {
 			m.harms = seed%2 == 1
 			for step := range 300 {
 				m.step()
-				if m.compare(); t.Failed() {
-					t.Fatalf("seed %d, step %d", seed, step)
-				}
+				m.compare()
+				testenv.Require(t, !t.Failed(), "seed %d, step %d", seed, step)
 			}
 			m.end()
 			t.Logf("seed %d", seed)

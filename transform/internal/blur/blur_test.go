@@ -47,9 +47,7 @@ func blurred(t *testing.T, src *imagefile.RGB, blur func(dst *imagefile.RGB)) *i
 	}
 	blur(dst)
 	for i := len(dst.Pix) + vectorMax; i < len(all); i++ {
-		if all[i] != 0xA5 {
-			t.Fatalf("wrote %d bytes behind an image of %d×%d", i-len(dst.Pix), src.Width, src.Height)
-		}
+		testenv.Require(t, all[i] == 0xA5, "wrote %d bytes behind an image of %d×%d", i-len(dst.Pix), src.Width, src.Height)
 	}
 	return dst
 }

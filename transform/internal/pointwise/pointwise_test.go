@@ -116,9 +116,7 @@ func TestLines(t *testing.T) {
 		for v := range table {
 			table[v] = blend(with, byte(v), factor)
 		}
-		if !l.fit(&table, float64(factor), 1) {
-			t.Errorf("the blend with %d by %v is not a line", with, factor)
-		}
+		testenv.Check(t, l.fit(&table, float64(factor), 1), "the blend with %d by %v is not a line", with, factor)
 		check("the blend with %d by %v", with, factor)
 	}
 	others := 0
@@ -138,9 +136,7 @@ func TestLines(t *testing.T) {
 	for v := range table {
 		table[v] = byte(v * v >> 8)
 	}
-	if l.fit(&table, 1, 1) {
-		t.Error("a square is a line")
-	}
+	testenv.Check(t, !l.fit(&table, 1, 1), "a square is a line")
 }
 
 // BenchmarkAdjustments measures adjustments that differ for images of Pillow and for tensors, with the image of training.
