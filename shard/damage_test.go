@@ -113,9 +113,8 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 			flips++
 		}
 	}
-	if err := readAll(data); err != nil || flips < 1000 {
-		t.Fatalf("%d flips, then %v", flips, err)
-	}
+	err := readAll(data)
+	testenv.Require(t, err == nil && flips >= 1000, "%d flips, then %v", flips, err)
 }
 
 func TestTruncatedFile(t *testing.T) {
@@ -124,9 +123,8 @@ func TestTruncatedFile(t *testing.T) {
 		_, err := openBytes(data[:n])
 		testenv.Require(t, isCorrupt(err), "%d of %d bytes: %v", n, len(data), err)
 	}
-	if _, err := openBytes(append(bytes.Clone(data), 0)); !isCorrupt(err) {
-		t.Fatalf("a byte too many: %v", err)
-	}
+	_, err := openBytes(append(bytes.Clone(data), 0))
+	testenv.Require(t, isCorrupt(err), "a byte too many: %v", err)
 }
 
 func isCorrupt(err error) bool {
@@ -154,9 +152,8 @@ func TestFileCutWhileOpen(t *testing.T) {
 			t.Errorf("sample %d of an undamaged shard: %v", i, err)
 		}
 	}
-	if _, err := s.Key(0); !isCorrupt(err) {
-		t.Errorf("keys after the cut: %v", err)
-	}
+	_, err := s.Key(0)
+	testenv.Check(t, isCorrupt(err), "keys after the cut: %v", err)
 }
 
 // TestForgedFiles gives files whose checksums are right and whose contents are not.
@@ -361,9 +358,8 @@ func TestDamagedSets(t *testing.T) {
 			if err == nil {
 				s.Close()
 			}
-			if _, err := Verify(context.Background(), dir, VerifyOptions{}); errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			_, err = Verify(context.Background(), dir, VerifyOptions{})
+			testenv.Check(t, !errors.Is(err, context.Canceled), "%v", err)
 		})
 	}
 }
@@ -384,9 +380,8 @@ func TestVerify(t *testing.T) {
 	}
 	dir := writeSet(t, samples, testOptions(2))
 	report, problems, err := verify(dir)
-	if err != nil || report.Problems != 0 || report.Samples != 30 || report.Shards != 8 || report.Bytes != report.BytesTotal || len(report.Missing) != 0 {
-		t.Fatalf("a good set: %+v, %v, %v", report, problems, err)
-	}
+	good := report.Samples == 30 && report.Shards == 8 && report.Bytes == report.BytesTotal && len(report.Missing) == 0
+	testenv.Require(t, err == nil && report.Problems == 0 && good, "a good set: %+v, %v, %v", report, problems, err)
 
 	flip := func(i int, into int64) {
 		t.Helper()

@@ -121,14 +121,12 @@ func TestImpossibleFields(t *testing.T) {
 	} {
 		options := testOptions(1)
 		options.Fields = fields
-		if _, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options); err == nil {
-			t.Errorf("%s: a set is begun", name)
-		}
+		_, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options)
+		testenv.Check(t, err != nil, "%s: a set is begun", name)
 		m := Manifest{Format: manifestFormat, Version: version3, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
 		data := testenv.Must(m.encode())(t)
-		if _, err := decodeManifest("manifest.json", data); !isCorrupt(err) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err = decodeManifest("manifest.json", data)
+		testenv.Check(t, isCorrupt(err), "%s: %v", name, err)
 	}
 }
 
@@ -136,9 +134,8 @@ func TestImpossibleFields(t *testing.T) {
 func TestHostileFields(t *testing.T) {
 	text := []byte(`[` + strings.TrimSuffix(strings.Repeat(`{},`, 1<<20), ",") + `]`)
 	var fields Fields
-	if err := fields.UnmarshalJSON(text); err == nil || len(fields) > fieldsMax+1 {
-		t.Errorf("%d fields, %v", len(fields), err)
-	}
+	err := fields.UnmarshalJSON(text)
+	testenv.Check(t, err != nil && len(fields) <= fieldsMax+1, "%d fields, %v", len(fields), err)
 	for _, text := range []string{`{}`, `7`, `"x"`, `[7]`, `[{"name":[]}]`} {
 		testenv.Check(t, fields.UnmarshalJSON([]byte(text)) != nil, "%s is taken", text)
 	}
@@ -306,9 +303,8 @@ func FuzzTargets(f *testing.F) {
 		want, err := freshMask.Decode(split[2], 4, 3)
 		testenv.Check(t, (usedErr == nil) == (err == nil) && bytes.Equal(labels, want),
 			"labels %v (%v), and in new memory %v (%v)", labels, usedErr, want, err)
-		if _, err := fields.checkValues(values); err == nil && freshErr != nil {
-			t.Errorf("a writer takes objects that no reader does: %v", freshErr)
-		}
+		_, err = fields.checkValues(values)
+		testenv.Check(t, err != nil || freshErr == nil, "a writer takes objects that no reader does: %v", freshErr)
 		for i := range fields {
 			text := fields[i].JSON(split[i])
 			testenv.Check(t, json.Valid(text), "%s is not JSON", text)

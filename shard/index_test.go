@@ -74,9 +74,8 @@ func TestIndexOfAStranger(t *testing.T) {
 		testenv.Says(t, source, err, "may use only its own host")
 		testenv.Says(t, source, err, "--allow-source")
 		storage.Default.Sources = []string{source}
-		if err := read(index.URL); (err == nil) != storage.IsRemote(source) {
-			t.Errorf("images in %s, which is allowed: %v", source, err)
-		}
+		err = read(index.URL)
+		testenv.Check(t, (err == nil) == storage.IsRemote(source), "images in %s, which is allowed: %v", source, err)
 		storage.Default.Sources = nil
 	}
 }

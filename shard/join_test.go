@@ -53,9 +53,8 @@ func TestJoin(t *testing.T) {
 				testenv.Require(t, read.Label == label && view.Label == label && got == label && key == want.Key,
 					"sample %d (%s) has labels %d, %d, %d, want %d", i, key, read.Label, view.Label, got, label)
 				testenv.Require(t, bytes.Equal(read.Image, want.Image) && bytes.Equal(view.Aux, want.Aux), "sample %d has another image", i)
-				if at, err := set.Find(key); err != nil || at > i {
-					t.Fatalf("%s is found at %d: %v", key, at, err)
-				}
+				at, err := set.Find(key)
+				testenv.Require(t, err == nil && at <= i, "%s is found at %d: %v", key, at, err)
 				i++
 			}
 		}

@@ -247,9 +247,8 @@ func TestFetchAndCheck(t *testing.T) {
 		failed := testenv.As[*ReadError](t, err)
 		testenv.Check(t, failed.Index == i && failed.Offset == want.Offset && errors.Is(err, fs.ErrPermission), "sample %d: %v", i, err)
 		r.file = file
-		if got, err := fetch(i); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("sample %d: %v", i, err)
-		}
+		got, err := fetch(i)
+		testenv.Check(t, err == nil && reflect.DeepEqual(got, want), "sample %d: %v", i, err)
 	}
 }
 

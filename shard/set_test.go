@@ -169,9 +169,8 @@ func TestMissingPartition(t *testing.T) {
 	for _, r := range []string{"rank-0000", "rank-0002"} {
 		os.RemoveAll(filepath.Join(dir, r))
 	}
-	if _, err := OpenSet(dir); !isMissing(err) {
-		t.Errorf("no partition at all: %v", err)
-	}
+	_, err := OpenSet(dir)
+	testenv.Check(t, isMissing(err), "no partition at all: %v", err)
 }
 
 func isMissing(err error) bool {
@@ -216,9 +215,7 @@ func TestWholePartitions(t *testing.T) {
 		testenv.Check(t, (i%3 != 1 || errors.Is(err, error(damaged[0]))) && (i%3 == 1 || err == nil), "sample %d: %v", i, err)
 	}
 	testenv.OK(t, s.Map())
-	if _, err := s.Label(1); !errors.Is(err, error(damaged[0])) {
-		t.Errorf("label of a sample in the damaged partition: %v", err)
-	}
+	testenv.Fails(s.Label(1))(t, error(damaged[0]))
 	testenv.Check(t, s.Absence(0) == nil && s.Absence(1) != nil, "absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
 	_, err := OpenSet(dir)
 	testenv.As[*DamagedPartitionError](t, err)
@@ -239,13 +236,11 @@ func TestNothingWhole(t *testing.T) {
 
 // TestIsExhausted runs out of descriptors: no reason to call files damaged.
 func TestIsExhausted(t *testing.T) {
-	if _, err := os.Open(filepath.Join(t.TempDir(), "nothing")); isExhausted(err) {
-		t.Error("a file that is not there is taken for a lack of descriptors")
-	}
+	_, err := os.Open(filepath.Join(t.TempDir(), "nothing"))
+	testenv.Check(t, !isExhausted(err), "a file that is not there is taken for a lack of descriptors")
 	limitDescriptors(t, 0)
-	if _, err := os.Open(os.DevNull); !isExhausted(err) {
-		t.Errorf("%v is not taken for a lack of descriptors", err)
-	}
+	_, err = os.Open(os.DevNull)
+	testenv.Check(t, isExhausted(err), "%v is not taken for a lack of descriptors", err)
 }
 
 // TestFindAll finds what is whole beside what is damaged.

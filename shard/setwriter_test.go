@@ -103,9 +103,7 @@ func TestOutputIsALink(t *testing.T) {
 			testenv.OK(t, w.Append(s))
 		}
 		testenv.Must(w.Commit())(t)
-		if s := openSet(t, link); s.Len() != n {
-			t.Errorf("%d samples, want %d", s.Len(), n)
-		}
+		testenv.Equal(t, openSet(t, link).Len(), n, "samples")
 	}
 	testenv.Equal(t, names(t, filepath.Dir(to)), "set", "left")
 }
@@ -220,13 +218,10 @@ func TestFailingWrites(t *testing.T) {
 
 func TestFindSets(t *testing.T) {
 	sets, err := FindSets(goldenV1)
-	if err != nil || len(sets) != 2 || sets["train"] != filepath.Join(goldenV1, "train-shards") || sets["val"] != filepath.Join(goldenV1, "val-shards") {
-		t.Errorf("%v, %v", sets, err)
-	}
 	one := filepath.Join(goldenV1, "val-shards")
-	if sets, err := FindSets(one); err != nil || len(sets) != 1 || sets["val"] != one {
-		t.Errorf("%v, %v", sets, err)
-	}
+	testenv.Check(t, err == nil && len(sets) == 2 && sets["train"] == filepath.Join(goldenV1, "train-shards") && sets["val"] == one, "%v, %v", sets, err)
+	sets, err = FindSets(one)
+	testenv.Check(t, err == nil && len(sets) == 1 && sets["val"] == one, "%v, %v", sets, err)
 	dir := t.TempDir()
 	testenv.OK(t, os.Mkdir(filepath.Join(dir, "web"), 0o777))
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "web", manifestName), []byte(`{"name": "an app"}`), 0o666))
@@ -235,13 +230,11 @@ func TestFindSets(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		testenv.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(one)))
 	}
-	if _, err := FindSets(dir); err == nil || errors.Is(err, ErrNotSet) {
-		t.Errorf("two sets of a split: %v", err)
-	}
+	_, err = FindSets(dir)
+	testenv.Check(t, err != nil && !errors.Is(err, ErrNotSet), "two sets of a split: %v", err)
 	testenv.OK(t, os.Truncate(filepath.Join(dir, "a", manifestName), 50))
-	if _, err := FindSets(dir); !isCorrupt(err) {
-		t.Errorf("a damaged set: %v", err)
-	}
+	_, err = FindSets(dir)
+	testenv.Check(t, isCorrupt(err), "a damaged set: %v", err)
 	testenv.Fails(FindSets(filepath.Join(dir, "nowhere")))(t, fs.ErrNotExist)
 }
 

@@ -195,12 +195,10 @@ func TestOpString(t *testing.T) {
 }
 
 func TestLeadingResize(t *testing.T) {
-	if op, ok := mustParse("eval").LeadingResize(); !ok || op.Size != (Size{256}) {
-		t.Errorf("eval begins with %v, %v", op, ok)
-	}
-	if op, ok := mustParse("train").LeadingResize(); ok {
-		t.Errorf("train begins with %v", op)
-	}
+	op, ok := mustParse("eval").LeadingResize()
+	testenv.Check(t, ok && op.Size == (Size{256}), "eval begins with %v, %v", op, ok)
+	op, ok = mustParse("train").LeadingResize()
+	testenv.Check(t, !ok, "train begins with %v", op)
 }
 
 var update = flag.Bool("update", false, "write the table of operations into docs/transforms.md")

@@ -81,9 +81,8 @@ func judgeBy(t *testing.T, program, sums string, answer any, write func(w io.Wri
 	defer in.Close() // also if write ends the test
 	write(answers.Writer(in), resampler)
 	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
+	err = cmd.Wait()
+	testenv.Require(t, err == nil, "%v: %s", err, stderr.String())
 	testenv.OK(t, json.Unmarshal(out.Bytes(), answer))
 	return true
 }

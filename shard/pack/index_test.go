@@ -141,13 +141,13 @@ func TestIndexOfTheWeb(t *testing.T) {
 	}
 	tar := filepath.Join(dir, "tars/n90000001.tar")
 	testenv.OK(t, os.Chtimes(tar, time.Time{}, time.Now().Add(time.Hour)))
-	if err := read(); !errors.Is(err, storage.ErrReplaced) || !strings.Contains(err.Error(), "/tars/n90000001.tar, bytes ") || !strings.Contains(err.Error(), "it has changed since it was indexed: index it again") {
-		t.Errorf("a replaced tar: %v", err)
-	}
+	err := read()
+	testenv.Says(t, "a replaced tar", err, storage.ErrReplaced)
+	testenv.Contains(t, err.Error(), "/tars/n90000001.tar, bytes ", "it has changed since it was indexed: index it again")
 	testenv.OK(t, os.Remove(tar))
-	if err := read(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "are looked for where they were indexed") {
-		t.Errorf("a missing tar: %v", err)
-	}
+	err = read()
+	testenv.Says(t, "a missing tar", err, fs.ErrNotExist)
+	testenv.Says(t, "a missing tar", err, "are looked for where they were indexed")
 }
 
 // damageCache writes over all that a cache keeps.

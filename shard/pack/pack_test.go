@@ -82,9 +82,8 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 		t.Errorf("summary %+v", sum)
 	}
 	want := filepath.Join(dir, "want")
-	if files := sourcetest.ReadTree(t, want); len(files) < 6 || len(files[shard.RejectsName]) == 0 {
-		t.Fatalf("%d files in the set", len(files))
-	}
+	held := sourcetest.ReadTree(t, want)
+	testenv.Require(t, len(held) >= 6 && len(held[shard.RejectsName]) > 0, "%d files in the set", len(held))
 	for i, tc := range []struct {
 		source     string
 		jobs       int
@@ -329,9 +328,8 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	testenv.Require(t, err == nil && len(sums) == 2 && sums[0].Kept && !sums[1].Kept, "going on: %+v, %v", sums, err)
 	m := sums[1].Manifest
 	testenv.Check(t, m.Split == "val" && len(m.Classes) == 3, "val: split %q, classes %q", m.Split, m.Classes)
-	if sums := testenv.Must(again(Options{}))(t); len(sums) != 2 || !sums[0].Kept || !sums[1].Kept {
-		t.Errorf("a third time: %+v", sums)
-	}
+	sums = testenv.Must(again(Options{}))(t)
+	testenv.Check(t, len(sums) == 2 && sums[0].Kept && sums[1].Kept, "a third time: %+v", sums)
 	out := filepath.Join(dir, "elsewhere")
 	tasks := Tasks(splits, out)
 	testenv.Check(t, tasks[0].Output == filepath.Join(out, "train") && tasks[1].Output == filepath.Join(out, "val"), "tasks %+v", tasks)

@@ -210,13 +210,11 @@ func TestYOLO(t *testing.T) {
 	}
 	root := lay(t, map[string][]byte{"images/t/a.jpg": photo, "labels/t/a.txt": text1})
 	for _, text := range []string{"names: [a]\ntrain: [images/t]", "names: [a]\npath: " + root + "\ntrain: images/t"} {
-		got, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml(text), "images/t/a.jpg": photo, "labels/t/a.txt": text1}), dataset.Options{})
-		testenv.OK(t, err)
+		files := map[string][]byte{"data.yaml": yaml(text), "images/t/a.jpg": photo, "labels/t/a.txt": text1}
+		got, _ := testenv.Must2(targetsOf(t, lay(t, files), dataset.Options{}))(t)
 		same(t, "samples", got["train"], map[string]string{"a.jpg": `objects {"boxes":[[15,15,45,25]],"labels":[0]}`})
 	}
-	if _, _, err := targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\npath: " + root + "\ntrain: images/t")}), dataset.Options{}); err != nil {
-		t.Error(err)
-	}
+	testenv.Must2(targetsOf(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\npath: " + root + "\ntrain: images/t")}), dataset.Options{}))(t)
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\n\ttrain: images/t\n")}), dataset.Options{}, "cannot be read as YAML: yaml: line 2")
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), dataset.Options{}, "val: images/v is not a folder")
 }

@@ -355,9 +355,7 @@ func TestParquetScalar(t *testing.T) {
 // TestParquetMetadata goes over structs of Thrift: the header of a page, and what claims more than there is.
 func TestParquetMetadata(t *testing.T) {
 	good := []byte{0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 6, 0, 0} // type 0, 10 bytes unpacked, 5 packed, a data page of 3 values
-	if n, err := checkThrift(append(good, 1, 2, 3)); err != nil || n != len(good) {
-		t.Errorf("%d, %v", n, err)
-	}
+	testenv.Equal(t, testenv.Must(checkThrift(append(good, 1, 2, 3)))(t), len(good), "bytes of a header before others")
 	for at := range good {
 		_, err := checkThrift(good[:at])
 		testenv.Check(t, err != nil, "%d of %d bytes of a header pass", at, len(good))

@@ -94,20 +94,14 @@ func TestMetadataAboveFolders(t *testing.T) {
 	files := paths("00/1.jpg", "01/3.jpg")
 	files["metadata.csv"] = []byte("file_name,label\n00/1.jpg,dog\n01/3.jpg,cat\n")
 	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))
-	if err := refusal(tar, dataset.Options{}); err == nil || !strings.Contains(err.Error(), `"metadata.csv": has labels of the images beside it, and is not read from a tar`) {
-		t.Error(err)
-	}
-	if got := shown(t, open(t, tar, dataset.Options{ForceClasses: true})); got != "00/1.jpg=0 01/3.jpg=1" {
-		t.Error(got)
-	}
+	testenv.Says(t, tar, refusal(tar, dataset.Options{}), `"metadata.csv": has labels of the images beside it, and is not read from a tar`)
+	testenv.Equal(t, shown(t, open(t, tar, dataset.Options{ForceClasses: true})), "00/1.jpg=0 01/3.jpg=1", "items")
 	files["metadata.jsonl"] = []byte(`{"file_name": "00/1.jpg", "label": "cat"}`)
 	testenv.Fails(Open(sourcetest.WriteTree(t, t.TempDir(), files), dataset.Options{}))(t, "holds metadata.csv and metadata.jsonl, and one of them is wanted")
 	delete(files, "metadata.jsonl")
 	files["metadata.csv"] = []byte("file_name,caption\n00/1.jpg,a label\n")
 	tar = sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))
-	if got := shown(t, open(t, tar, dataset.Options{})); got != "00/1.jpg=0 01/3.jpg=1" {
-		t.Error(got)
-	}
+	testenv.Equal(t, shown(t, open(t, tar, dataset.Options{})), "00/1.jpg=0 01/3.jpg=1", "items")
 	files = paths("train/a/1.jpg", "train/b/2.jpg", "validation/a/3.jpg")
 	files["metadata.csv"] = []byte("file_name,label\ntrain/a/1.jpg,cat\ntrain/b/2.jpg,dog\nvalidation/a/3.jpg,dog\n")
 	splits := openSplits(t, 2, dataset.Options{}, sourcetest.WriteTree(t, t.TempDir(), files))

@@ -95,15 +95,12 @@ func TestZipsOfPython(t *testing.T) {
 		}
 	}
 	s := open(t, filepath.Join(dir, "link.zip"), dataset.Options{})
-	if got := mustItems(t, s); got["cow/link.jpg"].reason != transport.ReasonLink || got["cow/x.jpg"].data != jpegStart {
-		t.Errorf("a link: %v", got)
-	}
+	got := mustItems(t, s)
+	testenv.Check(t, got["cow/link.jpg"].reason == transport.ReasonLink && got["cow/x.jpg"].data == jpegStart, "a link: %v", got)
 	testenv.Fails(items(open(t, filepath.Join(dir, "bzip2.zip"), dataset.Options{})))(t, "cannot be unpacked here: pack it again by deflate")
 	data := testenv.Must(os.ReadFile(filepath.Join(dir, "packed.zip")))(t)
 	behind := sourcetest.Write(t, filepath.Join(dir, "behind.zip"), append([]byte("PK\x03\x04 what unpacks itself"), data...))
-	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, dataset.Options{}))) != len(want) {
-		t.Errorf("behind another file: %v", err)
-	}
+	testenv.Equal(t, len(mustItems(t, open(t, behind, dataset.Options{}))), len(testenv.Must(goZip(behind))(t)), "items behind another file")
 	for want, change := range map[string]func([]byte) []byte{
 		"zip: checksum error":       func(d []byte) []byte { return bytes.Replace(d, []byte(jpegStart), []byte("\xff\xd8\xff\xe1"), 1) },
 		"cannot be read: it is dam": func(d []byte) []byte { return bytes.Replace(d, []byte("PK\x01\x02"), []byte("PK\x01\x03"), 1) },

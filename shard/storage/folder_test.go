@@ -77,13 +77,11 @@ func TestFetch(t *testing.T) {
 func TestFileThatMayHang(t *testing.T) {
 	folder, f, data := testFolder(t, 1<<20, 0)
 	local := f.(*localFile)
-	if may, limit := f.Hangs(); may || limit != folder.client.Timeout {
-		t.Errorf("a file of this disk may hang: %v, for %v", may, limit)
-	}
+	may, limit := f.Hangs()
+	testenv.Check(t, !may && limit == folder.client.Timeout, "a file of this disk may hang: %v, for %v", may, limit)
 	local.blocks, local.hangs = true, true
-	if may, _ := f.Hangs(); !may || f.WillNeed(5000, 6000) {
-		t.Error("a read that may hang is ready")
-	}
+	may, _ = f.Hangs()
+	testenv.Check(t, may && !f.WillNeed(5000, 6000), "a read that may hang is ready")
 	fetches(t, f, testMemory(t, 64<<10), data, 5000, 6000)
 	testenv.Check(t, local.direct == nil, "it was read directly, and not from memory")
 	opening := make(chan struct{})

@@ -258,9 +258,9 @@ func TestRefusedCredentials(t *testing.T) {
 	testenv.Must(at.ReadFile("a", 1000, nil))(t)
 	testenv.Equal(t, len(s.asked()), 4, "requests")
 	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 100)...)
-	if _, err := at.ReadFile("a", 1000, nil); !IsDown(err) || !strings.Contains(err.Error(), "ExpiredToken: no, request id-7, and no request has succeeded for 1") {
-		t.Error(err)
-	}
+	_, err := at.ReadFile("a", 1000, nil)
+	testenv.Check(t, IsDown(err), "%v", err)
+	testenv.Says(t, "no credentials", err, "ExpiredToken: no, request id-7, and no request has succeeded for 1")
 }
 
 // TestLoops follows a bucket from region to region, and from address to address, three times.

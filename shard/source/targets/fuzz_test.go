@@ -61,8 +61,9 @@ func FuzzYOLOData(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file := filepath.Join(dir, "data.yaml")
 		testenv.OK(t, os.WriteFile(file, text, 0o666))
-		d, err := ReadYOLOData(transport.FileSystem{}, file)
-		testenv.Check(t, err != nil || d == nil || len(d.Names) <= len(text), "%d names of %d bytes", len(d.Names), len(text))
+		if d, err := ReadYOLOData(transport.FileSystem{}, file); err == nil && d != nil && len(d.Names) > len(text) {
+			t.Errorf("%d names of %d bytes", len(d.Names), len(text))
+		}
 	})
 }
 

@@ -39,14 +39,12 @@ func TestCacheFailureEnds(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), t.TempDir(), 1<<20)
 	full := errors.New("no space left on device")
 	c.noteWrite(full)
-	if _, _, failure := c.Status(); failure != full {
-		t.Errorf("the failure is %v", failure)
-	}
+	_, _, failure := c.Status()
+	testenv.Equal(t, failure, full, "the failure")
 	c.measureAt = time.Now()
 	keepAll(t, f)
-	if _, _, failure := c.Status(); failure != nil || c.Used() < 64<<10 {
-		t.Errorf("%d bytes are kept, and the status says: %v", c.Used(), failure)
-	}
+	_, _, failure = c.Status()
+	testenv.Check(t, failure == nil && c.Used() >= 64<<10, "%d bytes are kept, and the status says: %v", c.Used(), failure)
 }
 
 // TestCacheKeepsTheOthers has one of two files that cannot be kept: the status says that nothing is kept only while that is so.
@@ -60,11 +58,9 @@ func TestCacheKeepsTheOthers(t *testing.T) {
 	defer c.Close()
 	s := &store{data: numbered(64 << 10)}
 	testenv.Require(t, c.Cached(s, "https://host/b", "b") == s, "a folder stands for an object")
-	if _, _, failure := c.Status(); failure == nil {
-		t.Error("nothing is kept, and the status does not say why")
-	}
+	_, _, failure := c.Status()
+	testenv.Check(t, failure != nil, "nothing is kept, and the status does not say why")
 	keepAll(t, c.Cached(s, "https://host/a", "a"))
-	if _, _, failure := c.Status(); failure != nil {
-		t.Errorf("a file is kept, and the status says: %v", failure)
-	}
+	_, _, failure = c.Status()
+	testenv.OK(t, failure, "a file is kept, and the status says")
 }
