@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -41,12 +42,19 @@ func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
 	}
 }
 
-// Says reports any error but the wanted one: an error that it wraps, or a part of its text. For "" there must be no error.
+// Says reports any error but the wanted one: an error that it wraps, a part of its text, or one that a function accepts. For "" there must
+// be no error.
 func Says(t testing.TB, of any, err error, want any) {
-	text, _ := want.(string)
-	target, wraps := want.(error)
-	right := wraps && errors.Is(err, target) ||
-		!wraps && (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
+	var right bool
+	switch want := want.(type) {
+	case error:
+		right = errors.Is(err, want)
+	case func(error) bool:
+		right = want(err)
+	default:
+		text, _ := want.(string)
+		right = (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
+	}
 	if !right {
 		t.Helper()
 		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
@@ -54,10 +62,17 @@ func Says(t testing.TB, of any, err error, want any) {
 }
 
 // Fails checks that a call fails, and that its error is the wanted one, as [Says] does: testenv.Fails(shard.OpenSet(dir))(t, "is missing").
-func Fails[T any](_ T, err error) func(t testing.TB, want any) {
-	return func(t testing.TB, want any) {
+// Any error will do for nil. of says of what the error is: a format and its arguments.
+func Fails[T any](_ T, err error) func(t testing.TB, want any, of ...any) {
+	return func(t testing.TB, want any, of ...any) {
 		t.Helper()
-		Says(t, "the call", err, want)
+		if want == nil {
+			want = func(err error) bool { return err != nil }
+		}
+		if of = append(of, "the call"); len(of) > 1 {
+			of[0] = fmt.Sprintf(of[0].(string), of[1:len(of)-1]...)
+		}
+		Says(t, of[0], err, want)
 	}
 }
 

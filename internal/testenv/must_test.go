@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -25,12 +27,16 @@ func TestSays(t *testing.T) {
 		right bool
 	}{
 		{nil, "", true}, {nil, "EOF", false}, {nil, io.EOF, false}, {wrapped, "", false}, {wrapped, "x: E", true}, {wrapped, "y", false},
-		{wrapped, io.EOF, true}, {wrapped, io.ErrNoProgress, false},
+		{wrapped, io.EOF, true}, {wrapped, io.ErrNoProgress, false}, {wrapped, os.IsNotExist, false}, {os.ErrNotExist, os.IsNotExist, true},
 	} {
 		f := &failing{TB: t}
 		Says(f, "it", c.err, c.want)
 		Equal(t, f.text == "", c.right, "%v is %v: %s", c.err, c.want, f.text)
 	}
+	f := &failing{TB: t}
+	Fails(7, error(nil))(f, nil, "file %d", 7)
+	Check(t, strings.HasPrefix(f.text, "file 7: <nil>"), "no error: %s", f.text)
+	Fails(7, io.EOF)(t, nil)
 	Equal(t, As[*errorOfATest](t, fmt.Errorf("x: %w", &errorOfATest{7}), "x: ", "7").number, 7, "the number of an error")
 }
 
