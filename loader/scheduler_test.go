@@ -256,8 +256,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	s.shutDown()
 	testenv.Check(t, s.next(localWorker{}, turn{}, new(counters)).work == nil && cancelled,
 		"workers go on, or the stream is not cancelled")
-	_, err := s.open(func() {}, nil, false)
-	testenv.Check(t, errors.Is(err, ErrClosed), "a stream after the end: %v", err)
+	testenv.Fails(s.open(func() {}, nil, false))(t, ErrClosed, "a stream after the end")
 	s.close(l)
 }
 

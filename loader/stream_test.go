@@ -202,15 +202,13 @@ func TestPoolClose(t *testing.T) {
 		testenv.Check(t, errors.Is(err, ErrClosed), "Next: %v, want ErrClosed", err)
 		s.Close()
 		testenv.Check(t, cfg.Slots.Free() == 3, "%d of 3 slots came back", cfg.Slots.Free())
-		_, err = pool.NewStream(cfg)
-		testenv.Check(t, errors.Is(err, ErrClosed), "NewStream on a closed pool: %v", err)
+		testenv.Fails(pool.NewStream(cfg))(t, ErrClosed, "NewStream on a closed pool")
 	})
 }
 
 func TestStreamConfigErrors(t *testing.T) {
 	pool := newTestPool(t, 1)
-	_, err := pool.NewStream(StreamConfig{})
-	testenv.Check(t, err != nil, "an empty configuration is accepted")
+	testenv.Fails(pool.NewStream(StreamConfig{}))(t, nil, "an empty configuration is accepted")
 }
 
 // TestSteadyStateDoesNotAllocate counts the allocations of whole batches on two workers.

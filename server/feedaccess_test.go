@@ -120,8 +120,7 @@ func TestFeedTLSFiles(t *testing.T) {
 		}
 	}
 	srv := startServer(t, oneSet(t, 2, 1), nil)
-	_, err := srv.ListenFeed("0.0.0.0:0")
-	testenv.Says(t, "a plain feeder on all addresses", err, "give both sides --tls")
+	testenv.Fails(srv.ListenFeed("0.0.0.0:0"))(t, "give both sides --tls", "a plain feeder on all addresses")
 }
 
 // TestHostileTLS has a feeder meet peers that begin as TLS and go on otherwise. Each is gone soon, and a good one is served.

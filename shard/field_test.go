@@ -74,8 +74,7 @@ func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 	good := samples[0].Fields
 	bounded := testFields.bounded(RecordBytesMax)
 	for n := range good {
-		_, err := bounded.Split(good[:n], nil)
-		testenv.Check(t, err != nil, "%d of %d bytes are taken", n, len(good))
+		testenv.Fails(bounded.Split(good[:n], nil))(t, nil, "%d of %d bytes are taken", n, len(good))
 	}
 	testenv.Fails(bounded.Split(append(bytes.Clone(good), 0), nil))(t, "1 bytes after")
 	long := bytes.Clone(good)
@@ -121,12 +120,10 @@ func TestImpossibleFields(t *testing.T) {
 	} {
 		options := testOptions(1)
 		options.Fields = fields
-		_, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options)
-		testenv.Check(t, err != nil, "%s: a set is begun", name)
+		testenv.Fails(NewSetWriter(filepath.Join(t.TempDir(), "x"), options))(t, nil, "%s: a set is begun", name)
 		m := Manifest{Format: manifestFormat, Version: version3, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
 		data := testenv.Must(m.encode())(t)
-		_, err = decodeManifest("manifest.json", data)
-		testenv.Check(t, isCorrupt(err), "%s: %v", name, err)
+		testenv.Fails(decodeManifest("manifest.json", data))(t, isCorrupt, "%s", name)
 	}
 }
 

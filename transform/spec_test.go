@@ -71,8 +71,7 @@ func readsBack(t *testing.T, views Views) {
 func refused(t *testing.T, frame string, errors map[string]string) {
 	t.Helper()
 	for text, want := range errors {
-		_, err := ParseViews(strings.Replace(frame, "%s", text, 1), Pillow13)
-		testenv.Says(t, text, err, want)
+		testenv.Fails(ParseViews(strings.Replace(frame, "%s", text, 1), Pillow13))(t, want, "%v", text)
 	}
 }
 
@@ -181,8 +180,7 @@ func TestNewSpec(t *testing.T) {
 		"unknown interpolation":         RandomResizedCrop{Size: Size{5}, Interpolation: 99},
 		"unknown resampler":             Resize{Size: Size{5, 5}, Resampler: 99},
 	} {
-		_, err := NewSpec(op)
-		testenv.Says(t, op, err, want)
+		testenv.Fails(NewSpec(op))(t, want, "%v", op)
 	}
 	testenv.Fails(NewSpec(slices.Repeat([]Op{CenterCrop{Size: Size{3}}}, opsMax+1)...))(t, "33 operations, want at most 32")
 }

@@ -156,8 +156,7 @@ func TestViewPresets(t *testing.T) {
 			testenv.Must(alone.Apply(views[v], Output{Pix: whole}, Source{Image: data}, NewViewRNG(7, 1, 3, 0, v)))(t)
 			testenv.Same(t, whole, got.Dst.Pix, "%s: view %d differs from its transform alone", name, v)
 		}
-		_, err := Parse(name)
-		testenv.Says(t, name, err, "views of an image, but only one is possible here")
+		testenv.Fails(Parse(name))(t, "views of an image, but only one is possible here", "%v", name)
 	}
 	testenv.Equal(t, len(ViewPresets()), len(want), "presets")
 }

@@ -179,8 +179,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	testenv.Contains(t, out.String(),
 		"serves "+data+", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:"+path,
 		`DataLoader("unix:`+path, "metrics on http://127.0.0.1:")
-	_, err = os.Lstat(path)
-	testenv.Check(t, errors.Is(err, os.ErrNotExist), "the socket remains")
+	testenv.Fails(os.Lstat(path))(t, os.ErrNotExist, "the socket remains")
 }
 
 // TestServeEndsWithoutClients waits for the end of a server that nobody came to, although it is asked for its health all the time.
@@ -304,8 +303,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	testenv.Until(t, func() bool { return !running(pid) })
-	_, err := os.Lstat(path)
-	testenv.Check(t, errors.Is(err, os.ErrNotExist), "the socket remains")
+	testenv.Fails(os.Lstat(path))(t, os.ErrNotExist, "the socket remains")
 }
 
 // TestServerStopsWhenStdinCloses covers an owner that lives on but lets go.

@@ -120,10 +120,9 @@ func TestNotADataset(t *testing.T) {
 	dir := classFolders(t, "cat", "dog")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := x.set(ctx, dir)
-	testenv.Check(t, errors.Is(err, context.Canceled), "%v", err)
+	testenv.Fails(x.set(ctx, dir))(t, context.Canceled)
 	t.Setenv("XDG_CACHE_HOME", "relative")
-	_, err = x.set(t.Context(), dir)
+	_, err := x.set(t.Context(), dir)
 	testenv.Says(t, "no folder", err, dir+" is not packed, and there is no folder for its index")
 	testenv.Says(t, "no folder", err, otherCache)
 	file := filepath.Join(t.TempDir(), "x.tar")
@@ -286,8 +285,7 @@ func TestAdviceInPlace(t *testing.T) {
 		_, err := x.set(t.Context(), dir)
 		testenv.Says(t, name, err, "\n    imgshard index "+dir+" -o "+dir+"-index --no-labels\n")
 		testenv.Check(t, !strings.Contains(err.Error(), "add --"), "%s: %v", name, err)
-		_, err = os.Stat(dir + "-index")
-		testenv.Check(t, err != nil, "%s: the index is made already", name)
+		testenv.Fails(os.Stat(dir+"-index"))(t, nil, "%s: the index is made already", name)
 	}
 }
 

@@ -45,19 +45,19 @@ func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
 // Says reports any error but the wanted one: an error that it wraps, a part of its text, or one that a function accepts. For "" there must
 // be no error.
 func Says(t testing.TB, of any, err error, want any) {
-	var right bool
+	right, as := false, want
 	switch want := want.(type) {
 	case error:
 		right = errors.Is(err, want)
 	case func(error) bool:
-		right = want(err)
+		right, as = want(err), "another error"
 	default:
 		text, _ := want.(string)
 		right = (err == nil) == (text == "") && (err == nil || strings.Contains(err.Error(), text))
 	}
 	if !right {
 		t.Helper()
-		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
+		t.Errorf("%.80v: %.1000v, want %q", of, err, as)
 	}
 }
 

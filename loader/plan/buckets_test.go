@@ -102,14 +102,12 @@ func TestBucketsRefused(t *testing.T) {
 		{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 0}},
 		{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 11, Full: true}},
 	} {
-		_, err := NewSelection(cfg)
-		testenv.Check(t, err != nil, "%+v is taken", cfg)
+		testenv.Fails(NewSelection(cfg))(t, nil, "%+v is taken", cfg)
 	}
 	s := mustSelect(t, SelectionConfig{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 4}})
 	for _, cfg := range []Config{{BatchSize: 3}, {BatchSize: 4, Consumed: 3}} {
 		cfg.Samples, cfg.Selection = 10, s
-		_, err := New(cfg)
-		testenv.Check(t, err != nil, "%+v is taken", cfg)
+		testenv.Fails(New(cfg))(t, nil, "%+v is taken", cfg)
 	}
 }
 
@@ -178,7 +176,6 @@ func TestMixtureRefused(t *testing.T) {
 		if cfg.Joined == nil {
 			cfg.Joined = []int{2, 3}
 		}
-		_, err := NewSelection(cfg)
-		testenv.Check(t, err != nil, "%s is taken", name)
+		testenv.Fails(NewSelection(cfg))(t, nil, "%s is taken", name)
 	}
 }

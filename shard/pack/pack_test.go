@@ -249,8 +249,7 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 						cancel()
 					}
 				}}
-				_, err := Build(ctx, splits[0], filepath.Join(dir, "out"), o)
-				testenv.Says(t, fmt.Sprintf("%s, %s at %d", name, stage, at), err, context.Canceled)
+				testenv.Fails(Build(ctx, splits[0], filepath.Join(dir, "out"), o))(t, context.Canceled, "%s, %s at %d", name, stage, at)
 				requireNothing(t, dir, "train")
 			}
 		}

@@ -219,6 +219,5 @@ func TestViewMistakes(t *testing.T) {
 	} {
 		refused(t, tt.status, tt.want, append([]string{"view"}, tt.args...)...)
 	}
-	_, err := os.Stat("sheet.html")
-	testenv.Check(t, err != nil, "a sheet was left behind")
+	testenv.Fails(os.Stat("sheet.html"))(t, nil, "a sheet was left behind")
 }

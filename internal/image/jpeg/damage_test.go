@@ -182,8 +182,7 @@ func TestWrongIndex(t *testing.T) {
 	foreign, _ := testenv.Must2(d.AppendIndex(nil, other))(t)
 	r := image.Rect(3, 4, 30, 20)
 	want := testenv.Must(decodeRegion(d, data, index, r))(t)
-	_, err := decodeRegion(d, data, foreign, r)
-	testenv.Says(t, "index of another file", err, "other data")
+	testenv.Fails(decodeRegion(d, data, foreign, r))(t, "other data", "index of another file")
 	for i := range index {
 		b := index[i]
 		for _, wrong := range [][]byte{index[:i], changed(index, i, b^1), changed(index, i, b^0x80), changed(index, i, ^b)} {

@@ -211,8 +211,7 @@ func TestAgreeingForgery(t *testing.T) {
 	got := testenv.Must(decodeRegion(d, data, forged, inside))(t)
 	testenv.Check(t, !bytes.Equal(got, want), "an index whose entries agree gives the right pixels: the document says that it may not")
 	for _, r := range []image.Rectangle{image.Rect(0, 0, 800, 600), image.Rect(0, 0, 800, 200)} {
-		_, err := decodeRegion(d, data, forged, r)
-		testenv.Says(t, r, err, "index")
+		testenv.Fails(decodeRegion(d, data, forged, r))(t, "index", "%v", r)
 	}
 	again, _, err := d.AppendIndex(nil, data)
 	testenv.Check(t, err == nil && !bytes.Equal(again, forged), "making the index anew does not tell the forgery: %v", err)
@@ -230,8 +229,7 @@ func TestIndexAnchors(t *testing.T) {
 		check := func(i int, change func(e *indexEntry)) {
 			forged := f.clone()
 			change(&forged.entries[i])
-			_, err := decodeRegion(d, data, forged.encode(), last)
-			testenv.Says(t, fmt.Sprintf("%s: entry %d of %d", name, i, len(f.entries)), err, "at a restart")
+			testenv.Fails(decodeRegion(d, data, forged.encode(), last))(t, "at a restart", "%s: entry %d of %d", name, i, len(f.entries))
 		}
 		check(0, func(e *indexEntry) { e.bit++ })
 		for i, e := range f.entries {

@@ -178,8 +178,7 @@ func TestParams(t *testing.T) {
 		{Groups: append(groups[:15:15], Group{9, 0})}, {Groups: append(groups[:15:15], Group{1, 128})}, {Codec: Zstd, Level: 9},
 	}
 	for _, p := range bad {
-		_, err := New(p, kernel.Generic)
-		testenv.Check(t, err != nil, "New accepted %+v", p)
+		testenv.Fails(New(p, kernel.Generic))(t, nil, "New accepted %+v", p)
 	}
 }
 
@@ -206,8 +205,7 @@ func TestWrongArguments(t *testing.T) {
 		_, err := c.Encode(nil, pix, 3*(MaxDimension+1), MaxDimension+1, 1)
 		testenv.Check(t, errors.As(err, new(*LimitError)), "Encode of too wide an image: %v, want a *LimitError", err)
 		for _, args := range [][3]int{{119, 40, 30}, {120, 40, 31}, {120, 0, 30}, {120, 40, 0}} {
-			_, err := c.Encode(nil, pix, args[0], args[1], args[2])
-			testenv.Check(t, err != nil, "Encode accepted stride, width and height %v", args)
+			testenv.Fails(c.Encode(nil, pix, args[0], args[1], args[2]))(t, nil, "Encode accepted stride, width and height %v", args)
 		}
 	})
 }

@@ -39,8 +39,7 @@ func deadSocket(t *testing.T) string {
 // refuses checks that a path of a kind is refused with words.
 func refuses(t *testing.T, kind, path, words string) {
 	t.Helper()
-	_, err := Listen(path, Mode)
-	testenv.Says(t, kind, err, words)
+	testenv.Fails(Listen(path, Mode))(t, words, "%v", kind)
 }
 
 func TestListenReplacesOnlyDeadSockets(t *testing.T) {
@@ -106,6 +105,5 @@ func TestListenLeavesNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	l := testenv.Must(Listen(filepath.Join(dir, "s"), Mode))(t)
 	l.Close()
-	_, err := os.Stat(dir)
-	testenv.Check(t, os.IsNotExist(err), "left over: %v", err)
+	testenv.Fails(os.Stat(dir))(t, os.IsNotExist, "left over")
 }
