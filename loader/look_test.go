@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
@@ -26,12 +27,9 @@ func TestPreviewersKnowTheirBatch(t *testing.T) {
 		if p == nil {
 			continue
 		}
-		if last = p.Batch(); len(p.bad) != 1 || p.bad[0].By != last {
-			t.Fatalf("batch %d has the bad samples %+v", last, p.bad)
-		}
+		last = p.Batch()
+		testenv.Require(t, len(p.bad) == 1 && p.bad[0].By == last, "batch %d has the bad samples %+v", last, p.bad)
 	}
 	consumer.Wait()
-	if got := s.Stats().Batches; got != batches {
-		t.Errorf("%d batches were handed out, %d are counted", batches, got)
-	}
+	testenv.Equal(t, s.Stats().Batches, batches, "batches that are counted")
 }

@@ -380,8 +380,6 @@ func TestCatalogInterleavings(t *testing.T) {
 			m.step()
 		}
 		m.end()
-		if t.Failed() || strings.Contains(log.String(), "closing a set failed") {
-			t.Fatalf("seed %d: %s", seed, &log)
-		}
+		testenv.Require(t, !t.Failed() && !strings.Contains(log.String(), "closing a set failed"), "seed %d: %s", seed, &log)
 	}
 }

@@ -105,9 +105,8 @@ func TestStartDuringAReload(t *testing.T) {
 		runtime.Gosched()
 	}
 	ts.catalog.Store(next)
-	if expect[startedReply](c); ts.openSessions()[0].snapshot.Load().set != next.sets["train"] {
-		t.Error("the session does not read the newest set")
-	}
+	expect[startedReply](c)
+	testenv.Check(t, ts.openSessions()[0].snapshot.Load().set == next.sets["train"], "the session does not read the newest set")
 }
 
 // TestReloadRefuses checks that what was opened is served on where there is other data now, or less, or none.

@@ -19,12 +19,8 @@ func TestAPanicReleasesMemory(t *testing.T) {
 	ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
 	s, before := ts.openSessions()[0], ts.memory.inUse()
 	s.connection.body = broken{}
-	if err := shard.Guard(func() error { return s.selectSamples(selectRequest{List: 5}) }); err == nil {
-		t.Fatal("no bug was met")
-	}
-	if after := ts.memory.inUse(); after != before {
-		t.Errorf("%d bytes are reserved, and %d were before", after, before)
-	}
+	testenv.Require(t, shard.Guard(func() error { return s.selectSamples(selectRequest{List: 5}) }) != nil, "no bug was met")
+	testenv.Equal(t, ts.memory.inUse(), before, "bytes that are reserved")
 }
 
 // TestAPanicReleasesTheSet meets a bug while a session is opened: nothing holds its set open afterwards.
@@ -33,12 +29,8 @@ func TestAPanicReleasesTheSet(t *testing.T) {
 	s := &Server{}
 	s.catalog.Store(&catalog{sets: map[string]*openSet{"train": set}})
 	m := openRequest{Split: "train", BatchSize: 1, Transform: json.RawMessage(`"eval"`)}
-	if err := shard.Guard(func() error { _, err := s.newSession(&connection{server: s}, m); return err }); err == nil {
-		t.Fatal("no bug was met")
-	}
-	if set.users != 1 {
-		t.Errorf("%d use the set", set.users)
-	}
+	testenv.Require(t, shard.Guard(func() error { _, err := s.newSession(&connection{server: s}, m); return err }) != nil, "no bug was met")
+	testenv.Equal(t, set.users, 1, "users of the set")
 }
 
 // TestBucketsAreReservedFirst asks for buckets where no memory is left, and for a batch that is impossible: nothing is made before there is

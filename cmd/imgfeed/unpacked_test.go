@@ -204,9 +204,8 @@ func TestUnpackedDeleted(t *testing.T) {
 			x, _ := testIndexer(t)
 			x.progress = &deleting{times: 1}
 			var err error
-			if sets[i], err = x.set(t.Context(), dir); err != nil {
-				t.Error(err)
-			}
+			sets[i], err = x.set(t.Context(), dir)
+			testenv.Says(t, "a deleted index", err, "")
 		})
 	}
 	all.Wait()

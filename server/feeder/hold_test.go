@@ -17,10 +17,6 @@ func TestAPanicReleasesTheSet(t *testing.T) {
 	}
 	c := &connection{host: &Host{Hold: hold}}
 	frame := testenv.Must(Requests.AppendFrame(nil, Request{Set: Set{Split: "train"}, Transform: []byte(`"eval"`), Layout: "NHWC"}))(t)
-	if err := shard.Guard(func() error { return c.open(frame[4:]) }); err == nil {
-		t.Fatal("no bug was met")
-	}
-	if holds != 0 {
-		t.Errorf("%d hold the set", holds)
-	}
+	testenv.Require(t, shard.Guard(func() error { return c.open(frame[4:]) }) != nil, "no bug was met")
+	testenv.Equal(t, holds, 0, "holders of the set")
 }

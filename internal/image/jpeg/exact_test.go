@@ -215,9 +215,8 @@ func (v *variant) encode(t testing.TB, ppm string) []byte {
 	if v.jpegtran != nil {
 		cmd := exec.Command(testenv.Jpegtran.Path(t), v.jpegtran...)
 		cmd.Stdin = bytes.NewReader(data)
-		if data, err = cmd.Output(); err != nil {
-			t.Fatalf("%s: %v", v.name, err)
-		}
+		data, err = cmd.Output()
+		testenv.Require(t, err == nil, "%s: %v", v.name, err)
 	}
 	return data
 }

@@ -203,10 +203,8 @@ func TestLevelsWeights(t *testing.T) {
 					}
 				}
 			}
-			if got.first != want.first || got.end != want.end || got.taps < want.taps {
-				t.Fatalf("%+v, %v: inputs %d to %d, %d taps; want %d to %d, %d", s, level, got.first, got.end, got.taps,
-					want.first, want.end, want.taps)
-			}
+			testenv.Require(t, got.first == want.first && got.end == want.end && got.taps >= want.taps,
+				"%+v, %v: inputs %d to %d, %d taps; want %d to %d, %d", s, level, got.first, got.end, got.taps, want.first, want.end, want.taps)
 		}
 	}
 }

@@ -44,9 +44,8 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 					testenv.Require(t, part[j] == 0, "batch %d: array %d overlaps another", batch, i)
 					part[j] = byte(i + 1)
 				}
-				if sum += len(part); l.Arrays[i].Offset%64 != 0 {
-					t.Errorf("batch %d: not aligned: %+v", batch, l)
-				}
+				sum += len(part)
+				testenv.Check(t, l.Arrays[i].Offset%64 == 0, "batch %d: not aligned: %+v", batch, l)
 			}
 			testenv.Check(t, int64(sum) == int64(batch)*l.SampleBytes && l.Size%int64(os.Getpagesize()) == 0,
 				"batch %d: SampleBytes %d, the arrays have %d, the slot %d", batch, int64(batch)*l.SampleBytes, sum, l.Size)

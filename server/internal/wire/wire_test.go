@@ -43,9 +43,8 @@ func TestDecodeRequestErrors(t *testing.T) {
 		_, _, err := testMessages.DecodeRequest([]byte(tt.text))
 		var syntax *SyntaxError
 		var request *RequestError
-		if tt.syntax != errors.As(err, &syntax) || tt.syntax == errors.As(err, &request) || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %T %v, want syntax=%v and %q", tt.text, err, err, tt.syntax, tt.want)
-		}
+		testenv.Check(t, tt.syntax == errors.As(err, &syntax) && tt.syntax != errors.As(err, &request) && strings.Contains(err.Error(), tt.want),
+			"%s: %T %v, want syntax=%v and %q", tt.text, err, err, tt.syntax, tt.want)
 	}
 }
 
