@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func (f *failing) Fatal(values ...any) {
@@ -67,4 +69,90 @@ func TestMust(t *testing.T) {
 	if <-ended; f.text != "bad" {
 		t.Error(f.text)
 	}
+}
+
+// A checked test keeps what is reported, and whether it goes on.
+type checked struct {
+	testing.TB
+	said   string
+	goesOn bool
+}
+
+func (c *checked) Helper()                             {}
+func (c *checked) Errorf(format string, values ...any) { c.said = fmt.Sprintf(format, values...) }
+func (c *checked) Fatalf(format string, values ...any) {
+	c.Errorf(format, values...)
+	runtime.Goexit()
+}
+
+// TestChecks has conditions that hold, which say nothing, and others.
+func TestChecks(t *testing.T) {
+	for _, tt := range []struct {
+		check  func(testing.TB)
+		want   string
+		goesOn bool
+	}{
+		{func(t testing.TB) { Check(t, true, "x"); Require(t, true, "x"); DeepEqual(t, []int{1}, []int{1}, "x") }, "", true},
+		{func(t testing.TB) { Check(t, false, "%d apples", 3) }, "3 apples", true},
+		{func(t testing.TB) { Require(t, false, "%d apples", 3) }, "3 apples", false},
+		{func(t testing.TB) { DeepEqual(t, []int{1}, []int{2}, "the apples of %s", "Eve") }, "the apples of Eve: [1], want [2]", true},
+	} {
+		c, ended := &checked{TB: t}, make(chan bool)
+		go func() {
+			defer close(ended)
+			tt.check(c)
+			c.goesOn = true
+		}()
+		<-ended
+		Equal(t, c.said, tt.want, "the report")
+		Equal(t, c.goesOn, tt.goesOn, "the test goes on after %q", c.said)
+	}
+}
+
+// closing counts how often it is closed.
+type closing struct{ times *int }
+
+func (c closing) Close() error {
+	*c.times++
+	return nil
+}
+
+// TestOpened closes what a test has opened when it ends.
+func TestOpened(t *testing.T) {
+	times := 0
+	t.Run("opens", func(t *testing.T) {
+		Opened(closing{&times}, nil)(t)
+		Equal(t, times, 0, "while the test runs: times that it is closed")
+	})
+	Equal(t, times, 1, "after the test: times that it is closed")
+}
+
+// A failing test keeps its failure.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, values ...any) {
+	f.text = fmt.Sprintf(format, values...)
+	runtime.Goexit()
+}
+
+// TestUntil waits for a condition that comes, and for one that doesn't.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		Until(t, func() bool { return time.Since(begun) >= time.Second })
+		f, ended := &failing{TB: t}, make(chan bool)
+		go func() {
+			defer close(ended)
+			Until(f, func() bool { return false })
+		}()
+		<-ended
+		if took := time.Since(begun); !strings.HasPrefix(f.text, "the condition did not come in 1m0s:\ngoroutine ") || took > 62*time.Second {
+			t.Errorf("%v, %q", took, f.text)
+		}
+	})
 }
