@@ -41,9 +41,7 @@ func TestLinkAllocatesNothing(t *testing.T) {
 	}()
 	c := newLink(new(feeder), near)
 	made := make([]bool, 16)
-	testenv.NoAllocations(t, 100, func() {
-		testenv.OK(t, c.Make(p, made))
-	}, "a piece")
+	testenv.NoAllocations(t, 100, func() { testenv.OK(t, c.Make(p, made)) }, "a piece")
 	testenv.Check(t, made[15], "the last sample is not made")
 }
 

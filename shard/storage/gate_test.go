@@ -148,9 +148,7 @@ func TestHungStorageIsAlone(t *testing.T) {
 		train := testenv.Must(At("http://store/train"))(t)
 		f := testenv.Must(train.Open("x", 1000, ""))(t)
 		for range 2000 {
-			hung.Go(func() {
-				testenv.Fails(f.ReadAt(make([]byte, 1), 0))(t, IsDown)
-			})
+			hung.Go(func() { testenv.Fails(f.ReadAt(make([]byte, 1), 0))(t, IsDown) })
 		}
 		time.Sleep(time.Second)
 		val := testenv.Must(At("http://store/val"))(t)

@@ -90,9 +90,7 @@ func TestSameAsFile(t *testing.T) {
 }
 
 // noise makes a file whose coefficients are as large as can be, in a tile more than a row has.
-func noise(t testing.TB) []byte {
-	return testenv.Must(os.ReadFile("testdata/noise.jpg"))(t)
-}
+func noise(t testing.TB) []byte { return testenv.Must(os.ReadFile("testdata/noise.jpg"))(t) }
 
 // TestAfterDamage checks that a file that ends within a tile leaves nothing for the next one.
 func TestAfterDamage(t *testing.T) {

@@ -376,9 +376,7 @@ func FuzzBytes(f *testing.F) {
 		}
 	}
 	decoders := newDecoders()
-	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
-		checkAgreement(t, decoders, data, seed)
-	})
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) { checkAgreement(t, decoders, data, seed) })
 }
 
 // segmentsOf splits a file before each of its markers.

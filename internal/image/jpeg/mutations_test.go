@@ -39,9 +39,7 @@ const (
 )
 
 // allowed reports whether the outcome is one that the package promises.
-func (o outcome) allowed() bool {
-	return o != otherPixels && o != onlyPillow && o != onlyHere
-}
+func (o outcome) allowed() bool { return o != otherPixels && o != onlyPillow && o != onlyHere }
 
 // A mutated is a file with what this package makes of it.
 type mutated struct {

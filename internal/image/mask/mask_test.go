@@ -28,9 +28,7 @@ func TestDecodeGivesTheLabelsBack(t *testing.T) {
 func TestDecodeAllocatesNothing(t *testing.T) {
 	var d Decoder
 	stored := Append(nil, 320, 240, made(320, 240))
-	decode := func() {
-		testenv.Must(d.Decode(stored, 320, 240))(t)
-	}
+	decode := func() { testenv.Must(d.Decode(stored, 320, 240))(t) }
 	decode()
 	testenv.NoAllocations(t, 20, decode, "in the steady state")
 }

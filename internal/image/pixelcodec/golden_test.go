@@ -101,9 +101,7 @@ func (img rawImage) ppm() []byte {
 
 func writeGolden(t *testing.T, images map[string]rawImage) {
 	t.Helper()
-	write := func(name string, data []byte) {
-		testenv.OK(t, os.WriteFile(goldenPath(name), data, 0o644))
-	}
+	write := func(name string, data []byte) { testenv.OK(t, os.WriteFile(goldenPath(name), data, 0o644)) }
 	for name, img := range images {
 		write(name, img.ppm())
 	}

@@ -31,9 +31,7 @@ func newGuarded(tb testing.TB, size int) guarded {
 	for _, edge := range [][]byte{m[:page], m[page+size:]} {
 		testenv.OK(tb, syscall.Mprotect(edge, syscall.PROT_NONE))
 	}
-	tb.Cleanup(func() {
-		testenv.OK(tb, syscall.Munmap(m))
-	})
+	tb.Cleanup(func() { testenv.OK(tb, syscall.Munmap(m)) })
 	return guarded{m[page : page+size : page+size]}
 }
 
@@ -225,9 +223,7 @@ func sharedBlob(t *testing.T, blob []byte) (write, read []byte) {
 	testenv.OK(t, f.Truncate(int64(size+page)))
 	view := func(prot int) []byte {
 		m := testenv.Must(syscall.Mmap(int(f.Fd()), 0, size+page, prot, syscall.MAP_SHARED))(t)
-		t.Cleanup(func() {
-			testenv.OK(t, syscall.Munmap(m))
-		})
+		t.Cleanup(func() { testenv.OK(t, syscall.Munmap(m)) })
 		return m
 	}
 	writable, readable := view(syscall.PROT_READ|syscall.PROT_WRITE), view(syscall.PROT_READ)

@@ -244,9 +244,7 @@ func BenchmarkResize(b *testing.B) {
 					if layout == NCHW && f != Bilinear {
 						continue
 					}
-					b.Run(fmt.Sprintf("%s/%v/%v/%v", shape.name, f, level, layout), func(b *testing.B) {
-						shape.measure(b, f, level, layout)
-					})
+					b.Run(fmt.Sprintf("%s/%v/%v/%v", shape.name, f, level, layout), func(b *testing.B) { shape.measure(b, f, level, layout) })
 				}
 			}
 		}
