@@ -185,8 +185,7 @@ func fieldSlot(f *Fields, n int) *Slot {
 func TestFieldsArePut(t *testing.T) {
 	schema, record := someFields()
 	f, err := NewFields(schema, []string{"age", "caption"})
-	testenv.Require(t, err == nil && f.Len() == 2 && f.Stride(0) == 8 && f.Stride(1) == 28 && f.Field(1).Name == "caption",
-		"%+v, %v", f, err)
+	testenv.Require(t, err == nil && f.Len() == 2 && f.Stride(0) == 8 && f.Stride(1) == 28 && f.Field(1).Name == "caption", "%+v, %v", f, err)
 	s := fieldSlot(f, 3)
 	values := testenv.Must(schema.Split(record, nil))(t)
 	f.put(s, 1, &shard.Record{Fields: record}, values)

@@ -145,8 +145,7 @@ func TestCheckBitExact(t *testing.T) {
 		set := testenv.Opened(shard.OpenSet(dir))(t)
 		spec := testenv.Must(transform.Parse(c.transform))(t)
 		note, err := CheckBitExact(set, transform.Views{spec}, false)
-		testenv.Check(t, err == nil && (note == "") == c.exact,
-			"stored with %s %s, %s: %q, %v", c.size, c.interpolation, c.transform, note, err)
+		testenv.Check(t, err == nil && (note == "") == c.exact, "stored with %s %s, %s: %q, %v", c.size, c.interpolation, c.transform, note, err)
 		if _, err := CheckBitExact(set, transform.Views{spec}, true); (err == nil) != c.exact {
 			t.Errorf("stored with %s %s, %s: %v", c.size, c.interpolation, c.transform, err)
 		} else if err != nil && !strings.Contains(err.Error(), dir) {

@@ -213,8 +213,7 @@ func TestStreamThatHangs(t *testing.T) {
 		testenv.Check(t, !w.ClientNow && w.ReadsNow, "a stream whose reads hang waits %+v", w)
 		_, err := stream.Next(t.Context())
 		bad, is := errors.AsType[*SampleError](err)
-		testenv.Check(t, is && bad.Index <= 3 && storage.IsDown(err) && time.Since(began) == dead.limit,
-			"%v after %v", err, time.Since(began))
+		testenv.Check(t, is && bad.Index <= 3 && storage.IsDown(err) && time.Since(began) == dead.limit, "%v after %v", err, time.Since(began))
 		err = <-failed
 		testenv.Check(t, err == nil && !slices.Contains(made, true), "a piece: %v, %v", made, err)
 		stream.Close()

@@ -254,8 +254,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	l := testenv.Must(s.open(func() { cancelled = true }, nil, false))(t)
 	pendingOf(s, l, 1)
 	s.shutDown()
-	testenv.Check(t, s.next(localWorker{}, turn{}, new(counters)).work == nil && cancelled,
-		"workers go on, or the stream is not cancelled")
+	testenv.Check(t, s.next(localWorker{}, turn{}, new(counters)).work == nil && cancelled, "workers go on, or the stream is not cancelled")
 	testenv.Fails(s.open(func() {}, nil, false))(t, ErrClosed, "a stream after the end")
 	s.close(l)
 }

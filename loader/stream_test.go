@@ -303,8 +303,7 @@ func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
 		}
 		cfg.Slots.Put(b.Slot)
 	}
-	testenv.Check(t, late <= cfg.Plan.Batches()/10,
-		"%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())
+	testenv.Check(t, late <= cfg.Plan.Batches()/10, "%d of %d batches came when a later one was finished already", late, cfg.Plan.Batches())
 }
 
 // TestSelectionsServeTheSameBytes serves selections with one and with several threads: the pixels, too, are those that the plan

@@ -198,7 +198,6 @@ func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 		p.scheduler.mu.Lock()
 		p.scheduler.leaveLocked(turn)
 		p.scheduler.mu.Unlock()
-		testenv.Check(t, stream.queue.account == turn.cost,
-			"the turn costs %v, and its stream has paid %v", turn.cost, stream.queue.account)
+		testenv.Check(t, stream.queue.account == turn.cost, "the turn costs %v, and its stream has paid %v", turn.cost, stream.queue.account)
 	})
 }

@@ -190,8 +190,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 		`imgfeed_build_info{version="`)
 	problems := testenv.Must(promlint.New(strings.NewReader(metrics)).Lint())(t)
 	for _, problem := range problems {
-		testenv.Check(t, !strings.HasPrefix(problem.Metric, "imgfeed_"),
-			"against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
+		testenv.Check(t, !strings.HasPrefix(problem.Metric, "imgfeed_"), "against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
 	}
 	w := ts.get("/healthz")
 	testenv.Check(t, w.Code == 200 && w.Body.String() == "ok\n", "/healthz: %d %q", w.Code, w.Body)

@@ -139,8 +139,7 @@ func TestClockThatIsSet(t *testing.T) {
 		ts.addMoment(clockSet(now.Add(time.Duration(i+1)*10*time.Second), by))
 		came := ts.Status(last).History
 		n := len(came)
-		testenv.Require(t, n != 0 && came[n-1].Time > last && came[n-1].Time <= last+11,
-			"a clock set by %v: after %f came %+v", by, last, came)
+		testenv.Require(t, n != 0 && came[n-1].Time > last && came[n-1].Time <= last+11, "a clock set by %v: after %f came %+v", by, last, came)
 		last = came[len(came)-1].Time
 	}
 	st := ts.Status(0)

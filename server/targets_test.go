@@ -263,8 +263,7 @@ func TestStrangeBoxesAreMoved(t *testing.T) {
 	} {
 		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(text), BatchSize: 64, Fields: []string{"objects", "mask"}, Boxes: "cxcywh", Slots: 1})
 		for _, o := range c.objectsOf(c.begun(0)) {
-			testenv.Check(t, len(o.Boxes) == 4*len(o.Labels) && len(o.Labels) <= 32,
-				"%d numbers of %d objects", len(o.Boxes), len(o.Labels))
+			testenv.Check(t, len(o.Boxes) == 4*len(o.Labels) && len(o.Labels) <= 32, "%d numbers of %d objects", len(o.Boxes), len(o.Labels))
 		}
 		c.close()
 	}

@@ -431,12 +431,7 @@ func boxCells(w, h int, r image.Rectangle) [4]int {
 	cell := func(x float64) int { return min(max(int(math.Floor(10*x)), 0), 9) }
 	area := float64(r.Dx()*r.Dy()) / float64(w*h)
 	ratio := float64(r.Dx()) / float64(r.Dy())
-	return [4]int{
-		cell(area),
-		cell((math.Log2(ratio) + 1) / 2),
-		cell(float64(r.Min.Y) / float64(h)),
-		cell(float64(r.Min.X) / float64(w)),
-	}
+	return [4]int{cell(area), cell((math.Log2(ratio) + 1) / 2), cell(float64(r.Min.Y) / float64(h)), cell(float64(r.Min.X) / float64(w))}
 }
 
 func TestRandomBoxFallsBackToTheCentre(t *testing.T) {

@@ -123,8 +123,7 @@ func TestMeasure(t *testing.T) {
 			seconds := r.CPUSeconds > 0 && r.Stages["decode"] > 0 && r.Stages["read"] > 0
 			testenv.Check(t, seconds && r.Images > 0 && r.ImagesPerSecond > 0 && r.BytesRead > 0, "%s %s: %+v", encoding, name, r)
 			testenv.Check(t, r.Encoding == text && r.Threads == 2 && r.Layout == "NCHW", "%s %s: %+v", encoding, name, r)
-			testenv.Check(t, (name == "full") == (r.Stages["resample"] == 0),
-				"%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
+			testenv.Check(t, (name == "full") == (r.Stages["resample"] == 0), "%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
 		}
 	}
 }

@@ -100,8 +100,7 @@ func outputOf(t *testing.T, cmd *exec.Cmd) string {
 func fails(t *testing.T, want string, args ...string) {
 	t.Helper()
 	out, err := imgfeed(args...).CombinedOutput()
-	testenv.Check(t, err != nil && strings.Contains(string(out), want),
-		"imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
+	testenv.Check(t, err != nil && strings.Contains(string(out), want), "imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 }
 
 // begin starts a server, and waits until clients can connect.
@@ -418,8 +417,7 @@ func TestCompletions(t *testing.T) {
 		"dino": "imgshard __complete view --transform", "pixels": "imgshard __complete repack --encoding", "zstd": "imgshard __complete build --codec",
 	} {
 		out, err := imgfeed(append(strings.Fields(args), "")...).Output()
-		testenv.Check(t, err == nil && slices.Contains(strings.Fields(string(out)), want),
-			"%q: %s, %v, want %s among them", args, out, err, want)
+		testenv.Check(t, err == nil && slices.Contains(strings.Fields(string(out)), want), "%q: %s, %v, want %s among them", args, out, err, want)
 	}
 }
 

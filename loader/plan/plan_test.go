@@ -19,8 +19,7 @@ func all(t *testing.T, cfg Config) []int {
 	var out, batch []int
 	for b := range p.Batches() {
 		batch = p.Batch(b, batch)
-		testenv.Require(t, len(batch) == p.BatchLen(b),
-			"%+v: batch %d has %d samples, BatchLen says %d", cfg, b, len(batch), p.BatchLen(b))
+		testenv.Require(t, len(batch) == p.BatchLen(b), "%+v: batch %d has %d samples, BatchLen says %d", cfg, b, len(batch), p.BatchLen(b))
 		out = append(out, batch...)
 	}
 	testenv.Require(t, len(out) == p.Samples(), "%+v: %d samples, Samples() says %d", cfg, len(out), p.Samples())
@@ -61,8 +60,7 @@ func TestPolicies(t *testing.T) {
 	for _, cfg := range randomConfigs(300) {
 		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
 			for s, n := range counts(t, cfg) {
-				testenv.Require(t, (n != 0 || cfg.Policy == DropLast) && (n <= 1 || cfg.Policy == Pad),
-					"%+v: sample %d stands %d times", cfg, s, n)
+				testenv.Require(t, (n != 0 || cfg.Policy == DropLast) && (n <= 1 || cfg.Policy == Pad), "%+v: sample %d stands %d times", cfg, s, n)
 			}
 			samples := (cfg.Samples + cfg.World - 1) / cfg.World
 			batches := (samples + cfg.BatchSize - 1) / cfg.BatchSize
@@ -274,8 +272,7 @@ func TestBuckets(t *testing.T) {
 			}
 			testenv.Check(t, slices.Max(short) <= 1, "short batches by bucket: %v", short)
 			sorted := slices.Sorted(slices.Values(seen))
-			testenv.Check(t, len(sorted) == len(of) && slices.Equal(slices.Compact(sorted), sorted),
-				"%d samples of %d", len(sorted), len(of))
+			testenv.Check(t, len(sorted) == len(of) && slices.Equal(slices.Compact(sorted), sorted), "%d samples of %d", len(sorted), len(of))
 			for world := 1; world <= 5; world++ {
 				for done := 0; done <= len(all); done += 1 + len(all)/5 {
 					dealt := make([][]int, len(all)-done)
@@ -287,11 +284,9 @@ func TestBuckets(t *testing.T) {
 						}
 						c.Policy = Pad
 						padded := bucketBatches(t, c, of)
-						testenv.Check(t, len(padded) == ceilDiv(len(all)-done, world),
-							"%d batches of %d for a rank of %d", len(padded), len(all)-done, world)
+						testenv.Check(t, len(padded) == ceilDiv(len(all)-done, world), "%d batches of %d for a rank of %d", len(padded), len(all)-done, world)
 					}
-					testenv.Require(t, slices.EqualFunc(dealt, all[done:], slices.Equal),
-						"%d ranks from batch %d on get other batches", world, done)
+					testenv.Require(t, slices.EqualFunc(dealt, all[done:], slices.Equal), "%d ranks from batch %d on get other batches", world, done)
 				}
 			}
 		}
@@ -308,8 +303,7 @@ func bucketBatches(t *testing.T, cfg Config, of []uint16) (batches [][]int) {
 		testenv.Require(t, len(batch) > 0 && len(batch) == p.BatchLen(b) && len(p.Repetitions(b, nil)) == 0,
 			"batch %d of %d samples, of which there should be %d", b, len(batch), p.BatchLen(b))
 		for _, index := range batch {
-			testenv.Require(t, int(of[index]) == p.Bucket(b),
-				"batch %d of bucket %d has sample %d of bucket %d", b, p.Bucket(b), index, of[index])
+			testenv.Require(t, int(of[index]) == p.Bucket(b), "batch %d of bucket %d has sample %d of bucket %d", b, p.Bucket(b), index, of[index])
 		}
 		batches = append(batches, batch)
 		samples += len(batch)
@@ -375,12 +369,10 @@ func TestMixture(t *testing.T) {
 		}
 		for i, weight := range []float64{0.6, 0.3, 0, 0.1} {
 			want := weight * float64(positions)
-			testenv.Check(t, math.Abs(float64(counts[i])-want) < 1,
-				"%d samples of set %d in %d, want %.1f", counts[i], i, positions, want)
+			testenv.Check(t, math.Abs(float64(counts[i])-want) < 1, "%d samples of set %d in %d, want %.1f", counts[i], i, positions, want)
 			if passes := counts[i] / max(lengths[i], 1); passes > 0 {
 				for index := starts[i]; index < starts[i+1]; index++ {
-					testenv.Check(t, slices.Contains(all, pick{index, passes - 1}),
-						"sample %d does not come in pass %d of its set", index, passes-1)
+					testenv.Check(t, slices.Contains(all, pick{index, passes - 1}), "sample %d does not come in pass %d of its set", index, passes-1)
 				}
 			}
 		}

@@ -95,8 +95,7 @@ func TestRanksShareTheSequence(t *testing.T) {
 						want = want[:len(whole)/cfg.World/cfg.BatchSize*cfg.BatchSize]
 					}
 					got := picks(t, cfg)
-					testenv.Require(t, slices.Equal(got, want),
-						"%s, rank %d of %d, %v: %v, want %v", name, cfg.Rank, cfg.World, cfg.Policy, got, want)
+					testenv.Require(t, slices.Equal(got, want), "%s, rank %d of %d, %v: %v, want %v", name, cfg.Rank, cfg.World, cfg.Policy, got, want)
 				}
 			}
 		}
@@ -255,8 +254,7 @@ func TestARanksOwnOrder(t *testing.T) {
 				rest := cfg
 				rest.Consumed = p.ConsumedAfter(b)
 				got := picks(t, rest)
-				testenv.Require(t, slices.Equal(got, whole[min(2*b+2, len(whole)):]),
-					"rank %d, %v, after batch %d: %v", rank, cfg.Policy, b, got)
+				testenv.Require(t, slices.Equal(got, whole[min(2*b+2, len(whole)):]), "rank %d, %v, after batch %d: %v", rank, cfg.Policy, b, got)
 			}
 		}
 	}

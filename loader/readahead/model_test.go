@@ -36,9 +36,7 @@ type modelRead struct {
 }
 
 func newModelSet(rng *rand.Rand, samples int) *modelSet {
-	s := &modelSet{
-		rng: rng, reads: 1 + rng.IntN(6), ready: make([]bool, samples), state: make([]string, samples), last: map[int]*modelRead{},
-	}
+	s := &modelSet{rng: rng, reads: 1 + rng.IntN(6), ready: make([]bool, samples), state: make([]string, samples), last: map[int]*modelRead{}}
 	share := rng.IntN(11)
 	for i := range s.ready {
 		s.bytes = append(s.bytes, 1+rng.IntN(600<<10))
@@ -266,8 +264,7 @@ func (m *modelStream) settle() {
 func (m *modelStream) end() {
 	m.t.Helper()
 	for stuck := 0; m.next < m.cfg.Batches || len(m.batches) > 0; stuck++ {
-		testenv.Require(m.t, stuck <= 20*m.cfg.Batches*m.size,
-			"the stream does not end: %d of %d batches are published", m.next, m.cfg.Batches)
+		testenv.Require(m.t, stuck <= 20*m.cfg.Batches*m.size, "the stream does not end: %d of %d batches are published", m.next, m.cfg.Batches)
 		if len(m.batches) < 4 {
 			m.publish()
 		}

@@ -140,8 +140,7 @@ func inPool(t *testing.T, mib int64, test func(t *testing.T, p *Pool, ctx contex
 		cancel()
 		settle()
 		testenv.Check(t, len(p.queues) == 0 && len(p.taken) == 0, "%d queues have memory in the end: %v", len(p.queues), p.taken)
-		testenv.Check(t, len(p.sets) == 0 && p.free == p.max,
-			"%d sets are known in the end, %d of %d bytes free", len(p.sets), p.free, p.max)
+		testenv.Check(t, len(p.sets) == 0 && p.free == p.max, "%d sets are known in the end, %d of %d bytes free", len(p.sets), p.free, p.max)
 		testenv.Check(t, len(told) == 0 || told[len(told)-1] == 0, "%v processors", told)
 	})
 }
@@ -198,8 +197,7 @@ func TestBounds(t *testing.T) {
 		settle()
 		ahead1, _, _ := one.state()
 		ahead2, _, _ := two.state()
-		testenv.Check(t, ahead1 >= 31 && ahead1 <= 32 && ahead2 >= 6,
-			"%d and %d samples of a MiB are read ahead, into 40", ahead1, ahead2)
+		testenv.Check(t, ahead1 >= 31 && ahead1 <= 32 && ahead2 >= 6, "%d and %d samples of a MiB are read ahead, into 40", ahead1, ahead2)
 		use(t, q1, one, 1000, 0, 30)
 		settle()
 		held1, _ := holds(q1)

@@ -220,8 +220,7 @@ func TestRates(t *testing.T) {
 		last = st
 	}
 	s, f, r := last.Sessions[0], last.Feeders, last.Store.Rates
-	testenv.Check(t, s.ImagesPerSecond == 40 && last.ImagesPerSecond == 40 && s.SecondsLeft != nil && *s.SecondsLeft == 2,
-		"session %+v", s)
+	testenv.Check(t, s.ImagesPerSecond == 40 && last.ImagesPerSecond == 40 && s.SecondsLeft != nil && *s.SecondsLeft == 2, "session %+v", s)
 	testenv.Check(t, f.SamplesPerSecond == 30 && f.Each[0].SamplesPerSecond == 30 && f.Share == 0.75, "feeders %+v", f)
 	testenv.Check(t, r.Requests == 5 && r.StoreBytes == 300 && r.CacheBytes == 100 && *r.MemoryBytes == 100 && r.UnderWay == 4,
 		"store %+v, %v from memory", r, *r.MemoryBytes)

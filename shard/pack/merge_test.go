@@ -114,10 +114,7 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 	sourcetest.WriteTree(t, filepath.Join(dir, "d/train"), train)
 	sourcetest.WriteTree(t, filepath.Join(dir, "d/val"), val)
 	sourcetest.Write(t, filepath.Join(dir, "tars/ILSVRC2012_img_train.tar"), sourcetest.TarOfTars(t, train, 2))
-	for i, o := range []Options{
-		{Seed: 7, ShardBytes: 8 << 10, Partitions: 3},
-		{ShardBytes: 16 << 10},
-	} {
+	for i, o := range []Options{{Seed: 7, ShardBytes: 8 << 10, Partitions: 3}, {ShardBytes: 16 << 10}} {
 		for k, src := range []string{"d", "d/train", "tars/ILSVRC2012_img_train.tar"} {
 			path, want := filepath.Join(dir, src), filepath.Join(dir, "want", fmt.Sprint(i, k), "set")
 			wantSums := testenv.Must(buildPart(t.Context(), path, want, o, 0, 0))(t)

@@ -205,9 +205,7 @@ func FuzzCIFAR(f *testing.F) {
 	}
 	ten := sourcetest.CIFARBatches(1)
 	hundred, fine, coarse := cifar100Batches(1)
-	sorts := []files{
-		{&cifar10, sourcetest.CIFARBinary(ten)}, {&cifar100, cifar100Binary(hundred, fine, coarse)},
-	}
+	sorts := []files{{&cifar10, sourcetest.CIFARBinary(ten)}, {&cifar100, cifar100Binary(hundred, fine, coarse)}}
 	for sort, c := range sorts {
 		for i, name := range c.of.files() {
 			whole := c.data[name]

@@ -63,8 +63,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			}
 			words := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), " \\\n", " ")), " ")
 			for _, text := range []string{"which is broken by hand in the source.", "--resize 256 --partitions 8 -o /nvme/train-pixels --jobs 12", "another as they are (default"} {
-				testenv.Check(t, len(args) != 2 || strings.Contains(words, text),
-					"%v at %s columns: no %q in %s", args, width, text, out.String())
+				testenv.Check(t, len(args) != 2 || strings.Contains(words, text), "%v at %s columns: no %q in %s", args, width, text, out.String())
 			}
 		}
 	}
@@ -145,8 +144,7 @@ func TestArgs(t *testing.T) {
 		if err := cmd.Execute(); err != nil {
 			got = err.Error()
 		}
-		testenv.Check(t, strings.HasPrefix(got, c.want) && (got == "") == (c.want == ""),
-			"%s, %q: %q, want %q", c.use, c.args, got, c.want)
+		testenv.Check(t, strings.HasPrefix(got, c.want) && (got == "") == (c.want == ""), "%s, %q: %q, want %q", c.use, c.args, got, c.want)
 	}
 	testenv.OK(t, Writable("OUT", "s3://bucket/x"))
 	testenv.Says(t, "a web server", Writable("OUT", "https://host/x"), "OUT https://host/x: nothing can be written there")

@@ -63,8 +63,7 @@ func TestWordsOfMistakes(t *testing.T) {
 		`--partitions "0": want a whole number from 1 to`:                   {"repack", trainSet, "-o", "x", "--partitions", "0"},
 	} {
 		_, diag, status := imgshard(t, args...)
-		testenv.Check(t, status == 2 && strings.HasPrefix(diag, "imgshard: "+want),
-			"%q: status %d, %q, want %q", args, status, diag, want)
+		testenv.Check(t, status == 2 && strings.HasPrefix(diag, "imgshard: "+want), "%q: status %d, %q, want %q", args, status, diag, want)
 	}
 }
 
@@ -109,8 +108,7 @@ func TestSelect(t *testing.T) {
 	testenv.Check(t, len(only) == 3 && len(rest) == len(all)-3, "%d and %d samples of %d", len(only), len(rest), len(all))
 	testenv.DeepEqual(t, build("again", "repack", filepath.Join(dir, "all"), "--exclude", list), rest, "what repack takes")
 	for key, label := range rest {
-		testenv.Check(t, all[key] == label && !slices.Contains(keys[2:5], key),
-			"%s has the label %s, and %s in all", key, label, all[key])
+		testenv.Check(t, all[key] == label && !slices.Contains(keys[2:5], key), "%s has the label %s, and %s in all", key, label, all[key])
 	}
 	// A build that was made of other samples is not taken for this one.
 	says(t, 1, "finished shard set", "build", train, "-o", filepath.Join(dir, "rest"))
@@ -311,8 +309,7 @@ func TestBuildOfStandardInput(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set")
 	says(t, 0, "train: standard input is a tar of class folders", "build", "-", "-o", set)
 	succeed(t, "build", train, "-o", set+"2")
-	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")),
-		"another set than that of the folder")
+	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")), "another set than that of the folder")
 }
 
 // TestRepack makes pixels sets by build and by repack, and checks what their manifests keep.

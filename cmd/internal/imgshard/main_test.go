@@ -244,8 +244,7 @@ func TestUsage(t *testing.T) {
 		{"build", images, "--class-order", "length"},
 	} {
 		out, diag, status := imgshard(t, args...)
-		testenv.Check(t, status == 2 && out == "" && strings.HasPrefix(diag, "imgshard: "),
-			"%q: status %d, %q, %q", args, status, out, diag)
+		testenv.Check(t, status == 2 && out == "" && strings.HasPrefix(diag, "imgshard: "), "%q: status %d, %q, %q", args, status, out, diag)
 	}
 	for _, args := range [][]string{{}, {"--help"}, {"ls", "--help"}, {"--version"}} {
 		out, diag, status := imgshard(t, args...)

@@ -240,8 +240,7 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 	r := report(t, src)
 	testenv.Require(t, len(r.Sets) == 1 && len(r.Sources) == 2 && r.Build != "", "%+v", r)
 	s := r.Sources[0]
-	testenv.Check(t, s.Split == "train" && s.Path == filepath.Join(src, "train") && s.Output == s.Path+"-shards" && s.Layout != "",
-		"%+v", s)
+	testenv.Check(t, s.Split == "train" && s.Path == filepath.Join(src, "train") && s.Output == s.Path+"-shards" && s.Layout != "", "%+v", s)
 	text, _, _ := imgshard(t, "inspect", src)
 	testenv.Contains(t, text, "train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: ")
 }
@@ -274,8 +273,7 @@ func TestInspectOfSets(t *testing.T) {
 	testenv.Check(t, slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) && len(s.ClassNames) == s.Classes,
 		"the set, and the folder that holds it: %+v", s)
 	text := succeed(t, "inspect", trainSet)
-	testenv.Check(t, strings.HasPrefix(text, "train: set of 5 images in ") && strings.Contains(text, "2 partitions, at "+trainSet),
-		"%v", text)
+	testenv.Check(t, strings.HasPrefix(text, "train: set of 5 images in ") && strings.Contains(text, "2 partitions, at "+trainSet), "%v", text)
 }
 
 func TestInspectOfNeither(t *testing.T) {

@@ -118,8 +118,7 @@ func TestNoise(t *testing.T) {
 		patches, high = patches+entry.patches, high || entry.high
 		tiles++
 	}
-	testenv.Check(t, patches != 0 && high && tiles >= 2,
-		"%d patches, high bytes %v, %d tiles: the file tests nothing", patches, high, tiles)
+	testenv.Check(t, patches != 0 && high && tiles >= 2, "%d patches, high bytes %v, %d tiles: the file tests nothing", patches, high, tiles)
 }
 
 // TestListKernels compares what all kernels make of quads, sparse and full, with values around the ends of eight bits and beyond.
@@ -145,8 +144,7 @@ func TestListKernels(t *testing.T) {
 		for _, level := range kernel.Available() {
 			e := NewEncoder(level)
 			e.addQuad(q, jpeg.ExtentFull)
-			testenv.Require(t, reflect.DeepEqual(e.tile, reference.tile),
-				"%v differs: %+v instead of %+v of %v", level, e.tile, reference.tile, q)
+			testenv.Require(t, reflect.DeepEqual(e.tile, reference.tile), "%v differs: %+v instead of %+v of %v", level, e.tile, reference.tile, q)
 		}
 	}
 }

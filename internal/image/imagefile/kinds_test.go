@@ -22,8 +22,7 @@ func TestKindsMatchPillow(t *testing.T) {
 		d := NewDecoder(level)
 		forEachKind(t, func(name string, data, want []byte) {
 			pix, w, h, err := decodeFull(d, data)
-			testenv.Require(t, err == nil && w == int(want[0]) && h == int(want[1]),
-				"%s: %d×%d, want %d×%d (%v)", name, w, h, want[0], want[1], err)
+			testenv.Require(t, err == nil && w == int(want[0]) && h == int(want[1]), "%s: %d×%d, want %d×%d (%v)", name, w, h, want[0], want[1], err)
 			testenv.Same(t, pix, want[2:], "%v %s", level, name)
 		})
 	}

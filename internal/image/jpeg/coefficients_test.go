@@ -94,8 +94,7 @@ func checkSplit(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, 
 		whole := image.Rect(0, 0, config.Width, config.Height)
 		for _, region := range []image.Rectangle{whole, randomRegion(rnd, config.Width, config.Height)} {
 			want, err := decodeRegion(d, data, nil, region)
-			testenv.Require(t, err == nil && d.Damage() == nil,
-				"%s: coefficients were read, but decoding says %v, damage %v", name, err, d.Damage())
+			testenv.Require(t, err == nil && d.Damage() == nil, "%s: coefficients were read, but decoding says %v, damage %v", name, err, d.Damage())
 			testenv.Same(t, testenv.Must(r.decode(d, region))(t), want, "%s: region %v from coefficients, not from the file", name, region)
 		}
 	}

@@ -75,8 +75,7 @@ func TestGolden(t *testing.T) {
 	index := testenv.Must(os.ReadFile(goldenPath("index.json")))(t)
 	var blobs []goldenBlob
 	testenv.OK(t, json.Unmarshal(index, &blobs))
-	testenv.Require(t, len(blobs) == len(goldenBlobs()),
-		"testdata has %d blobs, want %d; -update writes them", len(blobs), len(goldenBlobs()))
+	testenv.Require(t, len(blobs) == len(goldenBlobs()), "testdata has %d blobs, want %d; -update writes them", len(blobs), len(goldenBlobs()))
 	for _, g := range blobs {
 		blob := testenv.Must(os.ReadFile(goldenPath(g.Blob)))(t)
 		img := images[g.Image]

@@ -103,8 +103,7 @@ func TestDamagedBetweenGuardPages(t *testing.T) {
 					}
 				}
 			}
-			testenv.Check(t, refused != 0 && accepted != 0,
-				"%d blobs refused, %d accepted: the damage does not try both", refused, accepted)
+			testenv.Check(t, refused != 0 && accepted != 0, "%d blobs refused, %d accepted: the damage does not try both", refused, accepted)
 		})
 	}
 }
@@ -205,8 +204,7 @@ func TestHostileWidths(t *testing.T) {
 		src, dst := newGuarded(t, len(blob)+SlackBytes), newGuarded(t, 3*w*h)
 		x := rng.IntN(w)
 		for _, r := range []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(x, 0, w, 1), image.Rect(x, 1, x+1+rng.IntN(w-x), 2)} {
-			testenv.Require(t, decodeGuarded(t, codecs, src, dst, blob, r, rng),
-				"a hostile but well-formed blob of %d×%d was refused", w, h)
+			testenv.Require(t, decodeGuarded(t, codecs, src, dst, blob, r, rng), "a hostile but well-formed blob of %d×%d was refused", w, h)
 			testenv.Require(t, !decodeGuarded(t, codecs, src, dst, blob[:len(blob)-1], r, rng) || payload == 0,
 				"a blob that is cut short was decoded")
 		}

@@ -101,8 +101,7 @@ func TestRoundTrip(t *testing.T) {
 			pix := testImage(w, h, uint64(i))
 			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
 			cfg, err := DecodeConfig(blob)
-			testenv.Require(t, err == nil && cfg == (Config{w, h, p.Codec, 32}),
-				"DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
+			testenv.Require(t, err == nil && cfg == (Config{w, h, p.Codec, 32}), "DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
 			for _, r := range testRegions(w, h, rng) {
 				checkRegion(t, c, blob, pix, w, r)
 			}

@@ -198,8 +198,7 @@ func TestLevelsWeights(t *testing.T) {
 				}
 				for k := range want.taps {
 					if k < got.taps && got.weight[k*got.pitch+i] != want.weight[k*want.pitch+i] {
-						t.Fatalf("%+v, %v: entry %d tap %d is %d, want %d", s, level, i, k,
-							got.weight[k*got.pitch+i], want.weight[k*want.pitch+i])
+						t.Fatalf("%+v, %v: entry %d tap %d is %d, want %d", s, level, i, k, got.weight[k*got.pitch+i], want.weight[k*want.pitch+i])
 					}
 				}
 			}

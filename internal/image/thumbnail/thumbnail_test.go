@@ -40,8 +40,7 @@ func TestNew(t *testing.T) {
 	} {
 		pix := gradient(tt.w, tt.h)
 		p, err := New(pix, tt.w, tt.h, tt.side)
-		testenv.Require(t, err == nil && p.Width == tt.wantW && p.Height == tt.wantH,
-			"%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
+		testenv.Require(t, err == nil && p.Width == tt.wantW && p.Height == tt.wantH, "%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
 		data := testenv.Must(base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL, "data:image/"+tt.kind+";base64,")))(t)
 		shown, kind, err := image.Decode(bytes.NewReader(data))
 		testenv.Require(t, err == nil && kind == tt.kind && shown.Bounds().Size() == image.Pt(tt.wantW, tt.wantH),
