@@ -227,8 +227,7 @@ func TestRemotesAllocateNothing(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range samples / 50 {
-			b, err := s.Next(ctx)
-			testenv.OK(t, err)
+			b := testenv.Must(s.Next(ctx))(t)
 			cfg.Slots.Put(b.Slot)
 		}
 		runtime.ReadMemStats(&after)

@@ -226,8 +226,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			if len(again) > 0 {
 				repetition = again[i]
 			}
-			record, _, err := set.Record(index, nil, false)
-			testenv.OK(t, err)
+			record, _ := testenv.Must2(set.Record(index, nil, false))(t)
 			pix := make([]byte, cfg.Views[0].OutputBytes())
 			params := testenv.Must(engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, sourceOf(set, &record),
 				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0)))(t)

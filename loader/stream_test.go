@@ -223,8 +223,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	s := openStream(t, pool, cfg)
 	take := func(n int) {
 		for range n {
-			b, err := s.Next(t.Context())
-			testenv.OK(t, err)
+			b := testenv.Must(s.Next(t.Context()))(t)
 			cfg.Slots.Put(b.Slot)
 		}
 	}
@@ -397,8 +396,7 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	}
 	engine, size := transform.NewEngine(kernel.Generic), sc.Views.OutputBytes()
 	for i, index := range got.indices {
-		record, _, err := set.Record(int(index), nil, false)
-		testenv.OK(t, err)
+		record, _ := testenv.Must2(set.Record(int(index), nil, false))(t)
 		pix := make([]byte, size)
 		rng := transform.NewRNG(cfg.Seed, cfg.Epoch, int(index))
 		testenv.Must(engine.Apply(sc.Views[0], transform.Output{Pix: pix}, sourceOf(set, &record), rng))(t)

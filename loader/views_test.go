@@ -168,10 +168,8 @@ func TestWhole(t *testing.T) {
 	set := testenv.Opened(shard.OpenSet("../shard/testdata/v1/train-shards"))(t)
 	samples := testenv.Must(FromShards(set))(t)
 	for i := range set.Len() {
-		record, _, err := set.Read(i, nil)
-		testenv.OK(t, err)
-		image, label, err := Whole(samples, i)
-		testenv.OK(t, err)
+		record, _ := testenv.Must2(set.Read(i, nil))(t)
+		image, label := testenv.Must2(Whole(samples, i))(t)
 		size := image.Width == int(record.Width) && image.Height == int(record.Height)
 		testenv.Check(t, size && label == record.Label && len(image.Pix) == 3*image.Width*image.Height,
 			"sample %d is %d×%d with label %d and %d bytes: %+v", i, image.Width, image.Height, label, len(image.Pix), record.Entry)

@@ -147,8 +147,7 @@ func TestHalfSyncedSet(t *testing.T) {
 	synced := t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(synced)))
 	defer server.Close()
-	cache := testenv.Must(cache.Open(t.TempDir(), 1<<30))(t)
-	defer cache.Close()
+	cache := testenv.Opened(cache.Open(t.TempDir(), 1<<30))(t)
 	ownClient(t)
 	storage.Default.Cache = cache
 	testenv.OK(t, os.CopyFS(synced, os.DirFS(old)))
@@ -198,8 +197,7 @@ func TestOneWrongAnswer(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		for wrong, more := 0, true; more; wrong++ {
 			if cached {
-				cache := testenv.Must(cache.Open(t.TempDir(), 1<<30))(t)
-				defer cache.Close()
+				cache := testenv.Opened(cache.Open(t.TempDir(), 1<<30))(t)
 				storage.Default.Cache = cache
 			}
 			server.flip = func(n int) bool { return n == wrong }

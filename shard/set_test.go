@@ -204,8 +204,7 @@ func partlyCopied(t *testing.T) string {
 // TestWholePartitions checks that the partitions that are whole are served, and what is said of the other.
 func TestWholePartitions(t *testing.T) {
 	dir := partlyCopied(t)
-	s := testenv.Must(openWhole(storage.Default, dir, nil))(t)
-	defer s.Close()
+	s := testenv.Opened(openWhole(storage.Default, dir, nil))(t)
 	testenv.Check(t, !s.Has(1) && s.Has(0) && s.Has(2) && slices.Equal(s.Missing(), []int{1}), "partitions missing: %v", s.Missing())
 	damaged := s.Damaged()
 	testenv.Require(t, len(damaged) == 1 && damaged[0].Partition == 1 && len(damaged[0].Problems) == 2, "damaged: %v", damaged)
@@ -289,8 +288,7 @@ func TestJoin(t *testing.T) {
 		}
 		found := testenv.Must(FindJoined(storage.Default, dirs))(t)
 		found.Apart = apart
-		set := testenv.Must(found.Open("train", nil))(t)
-		defer set.Close()
+		set := testenv.Opened(found.Open("train", nil))(t)
 		if set.Len() != 54 || !slices.Equal(set.Parts(), []int{23, 1, 30}) || !slices.Equal(set.Manifest().Classes, classes) || set.Partitions() != 1 || len(set.Missing()) > 0 {
 			t.Fatalf("%d samples of %v, classes %v", set.Len(), set.Parts(), set.Manifest().Classes)
 		}
@@ -329,8 +327,7 @@ func TestJoinOfJoined(t *testing.T) {
 	options.Classes = []string{"n01484850", "n01440764", "n02000000"}
 	open := func(o SetOptions) *Set { return testenv.Must(OpenSet(writeSet(t, samples, o)))(t) }
 	first := testenv.Must(Join([]*Set{open(options), open(testOptions(1))}, false))(t)
-	set := testenv.Must(Join([]*Set{open(testOptions(3)), first}, false))(t)
-	defer set.Close()
+	set := testenv.Opened(Join([]*Set{open(testOptions(3)), first}, false))(t)
 	testenv.Equal(t, fmt.Sprint(set.Len(), set.Parts()), "24 [8 16]", "samples and parts")
 	classes := [][]string{testClasses, options.Classes, testClasses}
 	for i := range set.Len() {

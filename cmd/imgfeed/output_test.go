@@ -56,16 +56,14 @@ func TestLostOutput(t *testing.T) {
 // TestServeOutlivesItsReader serves on, and ends well, when the reader of its first lines has gone.
 func TestServeOutlivesItsReader(t *testing.T) {
 	t.Parallel()
-	reader, writer, err := os.Pipe()
-	testenv.OK(t, err)
+	reader, writer := testenv.Must2(os.Pipe())(t)
 	reader.Close()
 	serve := imgfeed("serve", oneSet(t), "--socket", socketPath(t))
 	serve.Stdout = writer
 	start(t, serve)
 	writer.Close()
 	serve.Process.Signal(syscall.SIGTERM)
-	err = serve.Wait()
-	testenv.Check(t, err == nil, "%v: %s", err, serve.Stderr)
+	testenv.OK(t, serve.Wait(), "%s", serve.Stderr)
 }
 
 // TestSecretsAreRefused gives each command of both programs URLs with secrets, as each of its arguments and flags. All must be

@@ -113,8 +113,7 @@ func TestIndexOfTheWeb(t *testing.T) {
 
 	remote := server.URL + "/index"
 	requests.Store(0)
-	set := testenv.Must(shard.OpenSet(remote))(t)
-	defer set.Close()
+	set := testenv.Opened(shard.OpenSet(remote))(t)
 	testenv.Between(t, requests.Load(), 1, 6, "requests that open an index")
 	cacheDir := t.TempDir()
 	storage.Default.Cache = testenv.Must(cache.Open(cacheDir, 1<<30))(t)
@@ -122,8 +121,7 @@ func TestIndexOfTheWeb(t *testing.T) {
 	requireSame(t, packed, remote)
 	for range 3 { // the last time from the cache
 		requests.Store(0)
-		cached := testenv.Must(shard.OpenSet(remote))(t)
-		defer cached.Close()
+		cached := testenv.Opened(shard.OpenSet(remote))(t)
 		for range records(t, cached) {
 		}
 	}

@@ -201,8 +201,7 @@ func TestRemoteReads(t *testing.T) {
 				continue
 			}
 			t.Run(kind+" "+name, func(t *testing.T) {
-				f := testenv.Must(at.Open("rank-0000/a", int64(len(data)), ""))(t)
-				defer f.Close()
+				f := testenv.Opened(at.Open("rank-0000/a", int64(len(data)), ""))(t)
 				s.fail(faults...)
 				got := make([]byte, 10_000)
 				testenv.Must(f.ReadAt(got, 10_000))(t)

@@ -40,8 +40,7 @@ func TestImagesAreAsVariedAsImageNet(t *testing.T) {
 	sizes := make(map[image.Point]bool)
 	for k := range 30 {
 		data := testenv.Must(Image("train", 0, k, Options{Size: 60}))(t)
-		img, format, err := image.Decode(bytes.NewReader(data))
-		testenv.OK(t, err)
+		img, format := testenv.Must2(image.Decode(bytes.NewReader(data)))(t)
 		b := img.Bounds().Size()
 		sizes[b] = true
 		long := max(b.X, b.Y)

@@ -294,8 +294,7 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 // TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
 func TestBuildOfStandardInput(t *testing.T) {
 	train := filepath.Join(datasetOf(t, synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}), "train")
-	read, write, err := os.Pipe()
-	testenv.OK(t, err)
+	read, write := testenv.Must2(os.Pipe())(t)
 	was := os.Stdin
 	os.Stdin = read
 	defer func() { os.Stdin = was }()

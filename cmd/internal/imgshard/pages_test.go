@@ -129,8 +129,7 @@ func picturesOf(t *testing.T, page string) []image.Image {
 	var list []image.Image
 	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
 		data := testenv.Must(base64.StdEncoding.DecodeString(m[1]))(t)
-		img, _, err := image.Decode(bytes.NewReader(data))
-		testenv.OK(t, err)
+		img, _ := testenv.Must2(image.Decode(bytes.NewReader(data)))(t)
 		list = append(list, img)
 	}
 	return list

@@ -64,8 +64,7 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 func page() int64 { return int64(os.Getpagesize()) }
 
 func TestFileIsSealedAndShared(t *testing.T) {
-	r := testenv.Must(New(2, page(), true))(t)
-	defer r.Close()
+	r := testenv.Opened(New(2, page(), true))(t)
 	fd := int(r.File().Fd())
 	for _, size := range []int64{0, page(), 4 * page()} {
 		testenv.Check(t, unix.Ftruncate(fd, size) != nil, "a client could resize the ring to %d bytes", size)
@@ -84,8 +83,7 @@ func TestFileIsSealedAndShared(t *testing.T) {
 // TestARingIsMappedWhole writes to every page of a new ring: page faults would be the workers' time.
 func TestARingIsMappedWhole(t *testing.T) {
 	const slots, size = 4, 4 << 20
-	r := testenv.Must(New(slots, size, true))(t)
-	defer r.Close()
+	r := testenv.Opened(New(slots, size, true))(t)
 	var before, after unix.Rusage
 	testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &before))
 	for slot := range slots {

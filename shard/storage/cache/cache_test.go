@@ -224,8 +224,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	keepAll(t, f)
 	hourAgo := time.Now().Add(-time.Hour)
 	testenv.OK(t, os.Chtimes(c.path(c.Objects()[0].id), hourAgo, hourAgo))
-	other := testenv.Must(Open(dir, oneFile))(t)
-	defer other.Close()
+	other := testenv.Opened(Open(dir, oneFile))(t)
 	g := another(other)
 	keepAll(t, g)
 	list := other.Objects()
@@ -382,8 +381,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	}
 	all.Wait()
 	testenv.Between(t, caches[0].Used(), limit*3/4, limit, "bytes that are kept")
-	lower := testenv.Must(Open(dir, limit/4))(t)
-	defer lower.Close()
+	lower := testenv.Opened(Open(dir, limit/4))(t)
 	testenv.Between(t, lower.Used(), 0, limit/4+17*keptName, "bytes that are kept by the lower limit")
 	for k, c := range caches {
 		fill(c, k+16)
@@ -395,8 +393,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	testenv.Check(t, !lower.makeRoom(1<<30), "there is room for a gigabyte")
 	lower.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+1<<20, 1<<20 })
 	lower.Close()
-	next := testenv.Must(Open(dir, limit))(t)
-	defer next.Close()
+	next := testenv.Opened(Open(dir, limit))(t)
 	if used, shown, _ := next.Status(); used != next.Used() || shown != limit || next.last.Promised != 0 {
 		t.Errorf("after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
 	}
@@ -407,8 +404,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 
 // TestCacheSettles asks for room that is not there while bytes of a promise are on the disk already: they count once.
 func TestCacheSettles(t *testing.T) {
-	c := testenv.Must(Open(t.TempDir(), 1<<20))(t)
-	defer c.Close()
+	c := testenv.Opened(Open(t.TempDir(), 1<<20))(t)
 	const bytes = 600 << 10
 	testenv.Require(t, c.makeRoom(bytes), "an empty cache has no room")
 	testenv.OK(t, os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600))
@@ -459,8 +455,7 @@ func TestCacheOtherFiles(t *testing.T) {
 	testenv.Require(t, len(list) == 2 && list[1].Name == "notes.txt" && list[1].URL == "" && c.Used() >= before+1<<20,
 		"%+v, %d bytes", list, c.Used())
 	c.Close()
-	look := testenv.Must(Look(dir))(t)
-	defer look.Close()
+	look := testenv.Opened(Look(dir))(t)
 	testenv.OK(t, look.Remove(list[1]))
 	testenv.Equal(t, look.Used(), before, "bytes without the file")
 	used, _, _ = look.Status()
