@@ -113,8 +113,7 @@ func TestFromShards(t *testing.T) {
 }
 
 func TestFromShardsUnknownEncoding(t *testing.T) {
-	set := testenv.Opened(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)
-	testenv.Fails(FromShards(set))(t, "waves", "an unknown encoding")
+	testenv.Fails(FromShards(testenv.Opened(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)))(t, "waves", "an unknown encoding")
 }
 
 // TestDamagedRecord flips a byte of a record on disk: the error must name key, file, record and offset.

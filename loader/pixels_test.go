@@ -140,8 +140,7 @@ func TestCheckBitExact(t *testing.T) {
 		resize := testenv.Must(pixelsencoding.ParseResize(c.size, c.interpolation))(t)
 		encoder := testenv.Must(pixelsencoding.New(pixelcodec.Params{}, resize))(t)
 		dir := filepath.Join(t.TempDir(), "set")
-		w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()}))(t)
-		testenv.Must(w.Commit())(t)
+		testenv.Must(testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()}))(t).Commit())(t)
 		set := testenv.Opened(shard.OpenSet(dir))(t)
 		spec := testenv.Must(transform.Parse(c.transform))(t)
 		note, err := CheckBitExact(set, transform.Views{spec}, false)
@@ -178,8 +177,7 @@ func TestFileCutShort(t *testing.T) {
 		if !served.mapped {
 			t.Skip("files are not mapped here")
 		}
-		e := testenv.Must(set.Entry(7))(t)
-		testenv.OK(t, os.Truncate(path, e.Offset+5000))
+		testenv.OK(t, os.Truncate(path, testenv.Must(set.Entry(7))(t).Offset+5000))
 		spec := mustSpec(t, "eval")
 		order := testenv.Must(plan.New(plan.Config{Samples: set.Len(), BatchSize: 12}))(t)
 		pool := newTestPool(t, 2)

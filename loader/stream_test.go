@@ -210,8 +210,7 @@ func TestPoolClose(t *testing.T) {
 }
 
 func TestStreamConfigErrors(t *testing.T) {
-	pool := newTestPool(t, 1)
-	testenv.Fails(pool.NewStream(StreamConfig{}))(t, nil, "an empty configuration is accepted")
+	testenv.Fails(newTestPool(t, 1).NewStream(StreamConfig{}))(t, nil, "an empty configuration is accepted")
 }
 
 // TestSteadyStateDoesNotAllocate counts the allocations of whole batches on two workers.

@@ -167,8 +167,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	testenv.Until(t, func() bool { return reading.Load() == 0 })
 
 	paths := putOutOfMemory(t, dir)
-	info := testenv.Must(os.Stat(paths[0]))(t)
-	testenv.OK(t, os.Truncate(paths[0], info.Size()/2))
+	testenv.OK(t, os.Truncate(paths[0], testenv.Must(os.Stat(paths[0]))(t).Size()/2))
 	_, err := serve(t, pool, config(direct))
 	var bad *SampleError
 	if !errors.As(err, &bad) || !strings.Contains(err.Error(), paths[0]) {

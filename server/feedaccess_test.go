@@ -119,8 +119,7 @@ func TestFeedTLSFiles(t *testing.T) {
 			testenv.Check(t, err != nil && (strings.Contains(err.Error(), words) || dir == "nowhere"), "got %v, want %s", err, words)
 		}
 	}
-	srv := startServer(t, oneSet(t, 2, 1), nil)
-	testenv.Fails(srv.ListenFeed("0.0.0.0:0"))(t, "give both sides --tls", "a plain feeder on all addresses")
+	testenv.Fails(startServer(t, oneSet(t, 2, 1), nil).ListenFeed("0.0.0.0:0"))(t, "give both sides --tls", "a plain feeder on all addresses")
 }
 
 // TestHostileTLS has a feeder meet peers that begin as TLS and go on otherwise. Each is gone soon, and a good one is served.

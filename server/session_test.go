@@ -284,8 +284,7 @@ func TestKindOf(t *testing.T) {
 		{&ring.UnavailableError{Err: os.ErrPermission}, kindUnsupported},
 		{os.ErrPermission, kindInternal},
 	} {
-		wrapped := &loader.SampleError{Index: 3, Err: tt.err}
-		testenv.Equal(t, kindOf(wrapped), tt.kind, "the kind of %T", tt.err)
+		testenv.Equal(t, kindOf(&loader.SampleError{Index: 3, Err: tt.err}), tt.kind, "the kind of %T", tt.err)
 	}
 }
 

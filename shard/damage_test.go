@@ -427,8 +427,7 @@ func TestVerifyFindsForgedOrder(t *testing.T) {
 		m := testenv.Must(ReadManifest(dir))(t)
 		change(m)
 		writeManifest(t, dir, m)
-		report := testenv.Must(Verify(t.Context(), dir, VerifyOptions{}))(t)
-		testenv.Equal(t, report.Problems, 1, "%s: problems", name)
+		testenv.Equal(t, testenv.Must(Verify(t.Context(), dir, VerifyOptions{}))(t).Problems, 1, "%s: problems", name)
 	}
 }
 

@@ -122,8 +122,7 @@ func TestImpossibleFields(t *testing.T) {
 		options.Fields = fields
 		testenv.Fails(NewSetWriter(filepath.Join(t.TempDir(), "x"), options))(t, nil, "%s: a set is begun", name)
 		m := Manifest{Format: manifestFormat, Version: version3, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
-		data := testenv.Must(m.encode())(t)
-		testenv.Fails(decodeManifest("manifest.json", data))(t, isCorrupt, "%s", name)
+		testenv.Fails(decodeManifest("manifest.json", testenv.Must(m.encode())(t)))(t, isCorrupt, "%s", name)
 	}
 }
 

@@ -27,8 +27,7 @@ func TestNothingAppearsBeforeCommit(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "train-shards")
 	w := testenv.Must(NewSetWriter(dir, testOptions(2)))(t)
-	scratch := testenv.Must(w.Scratch())(t)
-	testenv.OK(t, os.WriteFile(filepath.Join(scratch, "bucket"), []byte("x"), 0o666))
+	testenv.OK(t, os.WriteFile(filepath.Join(testenv.Must(w.Scratch())(t), "bucket"), []byte("x"), 0o666))
 	for _, s := range makeSamples(9) {
 		testenv.OK(t, w.Append(s))
 		for name := range strings.FieldsSeq(names(t, parent)) {

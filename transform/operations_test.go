@@ -216,8 +216,7 @@ func TestColorJitterReads(t *testing.T) {
 		`{"op":"ColorJitter","brightness":null}`:      `{"op": "ColorJitter", "brightness": 0, "contrast": 0, "saturation": 0, "hue": 0}`,
 		`{"op":"ColorJitter","brightness":[1.5,1e6]}`: `{"op": "ColorJitter", "brightness": [1.5, 1000000], "contrast": 0, "saturation": 0, "hue": 0}`,
 	} {
-		op := mustParse(`[{"op":"CenterCrop","size":1},` + text + `]`).ops[1]
-		testenv.Equal(t, TextOf(op), want, "%s", text)
+		testenv.Equal(t, TextOf(mustParse(`[{"op":"CenterCrop","size":1},` + text + `]`).ops[1]), want, "%s", text)
 	}
 }
 

@@ -26,8 +26,7 @@ func TestPresets(t *testing.T) {
 		"cifar": `[{"op": "RandomCrop", "size": [32, 32], "padding": [4, 4, 4, 4], "pad_if_needed": false}, ` +
 			`{"op": "RandomHorizontalFlip", "p": 0.5}]`,
 	} {
-		spec := testenv.Must(Parse(name))(t)
-		testenv.Equal(t, spec.String(), want, "%s", name)
+		testenv.Equal(t, testenv.Must(Parse(name))(t).String(), want, "%s", name)
 		testenv.Equal(t, testenv.Must(Parse(`"`+name+`"`))(t).String(), want, "the JSON string %q", name)
 	}
 	const all = "eval train train-resize cifar detection ssd300 lsj1024 segmentation segmentation-eval"

@@ -336,8 +336,7 @@ func TestCacheCommand(t *testing.T) {
 	client := storage.NewClient()
 	client.Cache = kept
 	at := testenv.Must(client.At(server.URL))(t)
-	f := testenv.Must(at.Open("red\x1b[31m", 9000, "claimed"))(t)
-	testenv.Must(f.ReadAt(make([]byte, 9000), 0))(t)
+	testenv.Must(testenv.Must(at.Open("red\x1b[31m", 9000, "claimed"))(t).ReadAt(make([]byte, 9000), 0))(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600))
 	listed := run("ls", dir)
 	testenv.Contains(t, listed, `red\x1b[31m"`+"\n", `"notes\x1b.txt", a file that is not the cache's`)

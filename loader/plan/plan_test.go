@@ -166,8 +166,7 @@ func TestGolden(t *testing.T) {
 			96341, 359805, 150245, 1010973, 504109, 1023437, 42445, 126245, 1216733, 791685, 237061, 1076757}},
 	} {
 		c.cfg.Shuffle, c.cfg.BatchSize = true, 12
-		p := testenv.Must(New(c.cfg))(t)
-		testenv.DeepEqual(t, p.Batch(0, nil), c.want, "%+v", c.cfg)
+		testenv.DeepEqual(t, testenv.Must(New(c.cfg))(t).Batch(0, nil), c.want, "%+v", c.cfg)
 	}
 }
 

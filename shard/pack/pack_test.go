@@ -194,8 +194,7 @@ func TestOnlyOtherKeys(t *testing.T) {
 	splits := testenv.Must(source.Open(src, dataset.Options{Select: selection}))(t)
 	testenv.Fails(Build(t.Context(), splits[0], filepath.Join(dir, "out"), Options{Select: selection}))(t, want)
 	testenv.OK(t, selection.Only(list))
-	opened := openSet(t, set)
-	testenv.Fails(Repack(t.Context(), opened, filepath.Join(dir, "out"), Options{Select: selection}))(t, "keys are such as n9000000")
+	testenv.Fails(Repack(t.Context(), openSet(t, set), filepath.Join(dir, "out"), Options{Select: selection}))(t, "keys are such as n9000000")
 	requireNothing(t, dir, "names", "set", "train")
 }
 

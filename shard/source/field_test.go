@@ -224,8 +224,7 @@ func TestFieldsOfLists(t *testing.T) {
 	}
 	// A column that is a field is not taken for the labels.
 	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), dataset.Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
-	got := testenv.Must(fieldsOf(s))(t)
-	testenv.DeepEqual(t, got["c.jpg"], map[string]any{"age": 40.0, "ages": []any{40.0}}, "fields")
+	testenv.DeepEqual(t, testenv.Must(fieldsOf(s))(t)["c.jpg"], map[string]any{"age": 40.0, "ages": []any{40.0}}, "fields")
 	labelled(t, s, "a.jpg=1 c.jpg=0", "0 1")
 }
 

@@ -219,8 +219,7 @@ func TestParquetColumns(t *testing.T) {
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
 	for want, opts := range map[string]dataset.Options{"to take another column for the labels, add --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
-		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
-		testenv.Fails(Open(bad, opts))(t, want)
+		testenv.Fails(Open(sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two)), opts))(t, want)
 	}
 	whole := goParquet(t, one)
 	flipped := bytes.Clone(whole)

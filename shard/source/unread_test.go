@@ -240,8 +240,7 @@ func zipOf(t *testing.T, files map[string][]byte) []byte {
 	var buf bytes.Buffer
 	w := zip.NewWriter(&buf)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f := testenv.Must(w.Create(name))(t)
-		testenv.Must(f.Write(files[name]))(t)
+		testenv.Must(testenv.Must(w.Create(name))(t).Write(files[name]))(t)
 	}
 	testenv.OK(t, w.Close())
 	return buf.Bytes()

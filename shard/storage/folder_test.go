@@ -104,8 +104,7 @@ func TestFetchWithoutDirectReads(t *testing.T) {
 func TestReadsOfAFileThatChanges(t *testing.T) {
 	folder, f, data := testFolder(t, 1<<20, 0)
 	buf := testMemory(t, 256<<10)
-	path := filepath.Join(folder.dir, "rank-0000", "a")
-	testenv.OK(t, os.Truncate(path, 600_000))
+	testenv.OK(t, os.Truncate(filepath.Join(folder.dir, "rank-0000", "a"), 600_000))
 	for range 3 {
 		fetches(t, f, buf, data, 100_001, 100_000)
 		for _, offset := range []int64{550_001, 700_000} {

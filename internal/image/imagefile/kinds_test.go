@@ -65,8 +65,7 @@ func TestDamagedImages(t *testing.T) {
 	}
 	forEachKind(t, func(name string, data, _ []byte) {
 		for n := 0; n < len(data)-1; n += 1 + len(data)/50 {
-			err := both(name, data[:n])
-			testenv.Check(t, err != nil || n >= len(data)/2, "%s cut to %d of %d bytes decodes", name, n, len(data))
+			testenv.Check(t, both(name, data[:n]) != nil || n >= len(data)/2, "%s cut to %d of %d bytes decodes", name, n, len(data))
 			bad := bytes.Clone(data)
 			bad[n] ^= 0x55
 			both(name, bad)

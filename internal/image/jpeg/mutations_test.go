@@ -182,8 +182,7 @@ func smallFiles(t testing.TB, py *pillow) (files [][]byte) {
 		"-grayscale -restart 3B", "-rgb", "-progressive -restart 2B", "-sample 1x1 -restart 5B", "-quality 3", "-quality 100 -dct int", "-arithmetic", "-targa"} {
 		for _, size := range sizes[2:] {
 			pix := py.make(t, path, size, "RGB", 90, 0, 0, i)
-			format := []byte(fmt.Sprintf("P6\n%d %d\n255\n", size.X, size.Y))
-			testenv.OK(t, os.WriteFile(path, append(format, pix...), 0o644))
+			testenv.OK(t, os.WriteFile(path, append([]byte(fmt.Sprintf("P6\n%d %d\n255\n", size.X, size.Y)), pix...), 0o644))
 			if data, err := exec.Command(cjpeg, append(strings.Fields(options), path)...).Output(); err == nil {
 				files = append(files, data)
 			}

@@ -104,8 +104,7 @@ func (p *pillow) compare(c resizeCase) {
 	p.t.Helper()
 	want := p.resize(c)
 	for _, level := range kernel.Available() {
-		got := c.run(p.t, New(level), NHWC, false)
-		testenv.Same(p.t, got, want, "%v, %v", c, level)
+		testenv.Same(p.t, c.run(p.t, New(level), NHWC, false), want, "%v, %v", c, level)
 	}
 }
 

@@ -22,8 +22,7 @@ func checkObjects(t *testing.T, m *Objects, objects []Object) {
 	values := testenv.Must(m.append(nil, "key", objects, 60, 40))(t)
 	f := m.Field
 	f.BytesMax = shard.RecordBytesMax
-	split := testenv.Must((shard.Fields{f}).Split(values, nil))(t)
-	testenv.OK(t, f.ReadObjects(split[0], new(shard.ObjectValue)))
+	testenv.OK(t, f.ReadObjects(testenv.Must((shard.Fields{f}).Split(values, nil))(t)[0], new(shard.ObjectValue)))
 }
 
 func FuzzXML(f *testing.F) {
@@ -71,8 +70,7 @@ func FuzzMask(f *testing.F) {
 	for _, m := range []image.Image{image.NewGray(image.Rect(0, 0, 3, 2)), image.NewGray16(image.Rect(0, 0, 3, 2)), image.NewNRGBA(image.Rect(0, 0, 3, 2)),
 		image.NewPaletted(image.Rect(0, 0, 3, 2), color.Palette{color.Black, color.White})} {
 		var b bytes.Buffer
-		err := png.Encode(&b, m)
-		testenv.OK(f, err)
+		testenv.OK(f, png.Encode(&b, m))
 		f.Add(b.Bytes())
 	}
 	all := dataset.MapOf(255, 0, 1)
