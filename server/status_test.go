@@ -52,12 +52,10 @@ func TestStatus(t *testing.T) {
 	ts.addMoment(time.Now().Add(time.Second))
 	asker := ts.dial().hello()
 	st := ask[status.Status](asker, status.Request{})
-	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
-		t.Errorf("%+v", st)
-	}
-	if len(st.Sessions) != 2 || st.Sessions[0].Rank != 0 || st.Sessions[1].Rank != 1 || st.Sessions[1].Session != later.opened.Session || st.Sessions[1].Epoch != nil {
-		t.Fatalf("sessions %+v", st.Sessions)
-	}
+	testenv.Check(t, st.Images == 9 && st.Batches == 5 && st.Threads == 2, "%+v", st)
+	testenv.Check(t, len(st.Sets) == 1 && st.Sets[0].Samples == 10 && len(st.Damaged) == 0, "%+v", st)
+	testenv.Require(t, len(st.Sessions) == 2 && st.Sessions[0].Rank == 0 && st.Sessions[1].Rank == 1, "sessions %+v", st.Sessions)
+	testenv.Require(t, st.Sessions[1].Session == later.opened.Session && st.Sessions[1].Epoch == nil, "sessions %+v", st.Sessions)
 	if s := st.Sessions[0]; s.Epoch == nil || *s.Epoch != 1 || s.EpochSent != 2 || s.EpochBatches != 3 || s.Images != 9 || s.SlotsLent != 2 || s.RingBytes != 8192 ||
 		string(s.Transform) != `[{"op":"CenterCrop","size":[1,1]}]` {
 		t.Errorf("session %+v", s)
@@ -79,9 +77,8 @@ func TestBadSamplesAreListed(t *testing.T) {
 	c.start(startRequest{})
 	c.raw(expect[batchMessage](c).Bytes)
 	st := ts.Status(0)
-	if len(st.Bad) != 1 || st.Bad[0].Split != "train" || st.Bad[0].Index != 3 || st.Bad[0].Key == "" || !strings.Contains(st.Bad[0].Error, "CRC-32C") || st.Blanks != 1 {
-		t.Fatalf("bad %+v", st.Bad)
-	}
+	testenv.Require(t, len(st.Bad) == 1 && st.Bad[0].Split == "train" && st.Bad[0].Index == 3 && st.Blanks == 1, "bad %+v", st.Bad)
+	testenv.Require(t, st.Bad[0].Key != "" && strings.Contains(st.Bad[0].Error, "CRC-32C"), "bad %+v", st.Bad)
 	failing := ts.dial().hello().open(openRequest{BatchSize: 5})
 	failing.start(startRequest{})
 	expect[errorMessage](failing)

@@ -262,9 +262,8 @@ func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}
 		_, _, err := set.Read(5, nil)
 		got := testenv.As[*ReadError](t, err, want, "record 2 (sample 5) at byte")
-		if got.Record != 2 || got.Index != 5 || got.Offset != entry.Offset || got.Length != int(entry.length()) || !errors.Is(err, failure) {
-			t.Errorf("%v: %#v", failure, err)
-		}
+		testenv.Says(t, failure, err, failure)
+		testenv.Check(t, got.Record == 2 && got.Index == 5 && got.Offset == entry.Offset && got.Length == int(entry.length()), "%#v", err)
 		testenv.Equal(t, strings.Count(err.Error(), r.path), 1, "%v: paths in %v", failure, err)
 	}
 }

@@ -289,9 +289,8 @@ func TestJoin(t *testing.T) {
 		found := testenv.Must(FindJoined(storage.Default, dirs))(t)
 		found.Apart = apart
 		set := testenv.Opened(found.Open("train", nil))(t)
-		if set.Len() != 54 || !slices.Equal(set.Parts(), []int{23, 1, 30}) || !slices.Equal(set.Manifest().Classes, classes) || set.Partitions() != 1 || len(set.Missing()) > 0 {
-			t.Fatalf("%d samples of %v, classes %v", set.Len(), set.Parts(), set.Manifest().Classes)
-		}
+		testenv.Equal(t, fmt.Sprint(set.Len(), set.Parts(), set.Partitions(), set.Missing()), "54 [23 1 30] 1 []", "what is joined")
+		testenv.Require(t, slices.Equal(set.Manifest().Classes, classes), "classes %v", set.Manifest().Classes)
 		testenv.OK(t, set.Map())
 		i := 0
 		for part, of := range samples {

@@ -57,18 +57,15 @@ func (e *errorOfATest) Error() string { return fmt.Sprint(e.number) }
 
 // TestMust returns a value, and ends a test by an error.
 func TestMust(t *testing.T) {
-	if got := Must(7, nil)(t); got != 7 {
-		t.Error(got)
-	}
+	Equal(t, Must(7, nil)(t), 7, "the value")
 	f, ended := &failing{TB: t}, make(chan bool)
 	go func() {
 		defer close(ended)
 		Must(7, errors.New("bad"))(f)
 		t.Error("a test goes on after an error")
 	}()
-	if <-ended; f.text != "bad" {
-		t.Error(f.text)
-	}
+	<-ended
+	Equal(t, f.text, "bad", "the error")
 }
 
 // A checked test keeps what is reported, and whether it goes on.

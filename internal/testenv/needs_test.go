@@ -38,14 +38,12 @@ func TestStranger(t *testing.T) {
 	write("convert", "Version: ImageMagick 6.9", "1")
 	Equal(t, program().Find(), "", "a program that failed")
 	r := &recorder{TB: t}
-	if program().Path(r); fmt.Sprint(r.skipped...) != "needs ImageMagick: apt install imagemagick" {
-		t.Errorf("a test without its program was skipped with %v", r.skipped)
-	}
+	program().Path(r)
+	Equal(t, fmt.Sprint(r.skipped...), "needs ImageMagick: apt install imagemagick", "what a test without its program was skipped with")
 	write("convert", "Version: ImageMagick 6.9", "0")
 	Equal(t, program().Find(), filepath.Join(dir, "convert"), "convert")
 	write("magick", "Version: ImageMagick 7.1", "0")
 	p := program()
-	if got := p.Find(); got != filepath.Join(dir, "magick") || p.Path(t) != got {
-		t.Errorf("found %q", got)
-	}
+	Equal(t, p.Find(), filepath.Join(dir, "magick"), "found")
+	Equal(t, p.Path(t), p.Find(), "path")
 }

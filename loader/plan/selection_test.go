@@ -114,9 +114,9 @@ func TestResume(t *testing.T) {
 				for b := range p.Batches() {
 					rest := cfg
 					rest.Consumed = p.ConsumedAfter(b)
-					if got, want := picks(t, rest), whole[min(len(whole), (b+1)*cfg.BatchSize):]; !slices.Equal(got, want) {
-						t.Fatalf("%s: after batch %d of rank %d of %d: %v, want %v", name, b, rest.Rank, rest.World, got, want)
-					}
+					got, want := picks(t, rest), whole[min(len(whole), (b+1)*cfg.BatchSize):]
+					testenv.Require(t, slices.Equal(got, want),
+						"%s: after batch %d of rank %d of %d: %v, want %v", name, b, rest.Rank, rest.World, got, want)
 					rest.World, rest.Rank, rest.Policy = 1, 0, Uneven
 					if got := picks(t, rest); !slices.Equal(got, sequence[rest.Consumed:]) {
 						t.Fatalf("%s: after batch %d of %d ranks one alone goes on with %v, want %v", name, b, cfg.World, got, sequence[rest.Consumed:])

@@ -189,9 +189,9 @@ func TestLimitOfShortEpochs(t *testing.T) {
 				second += 1.01
 				h.Add(st)
 			}
-			if h.Judge(st); ms > 4000 && (st.Sessions[0].WaitingFor == Client) != clientBound {
-				t.Errorf("at %v s the session waits for %s", at, st.Sessions[0].WaitingFor)
-			}
+			h.Judge(st)
+			testenv.Check(t, ms <= 4000 || (st.Sessions[0].WaitingFor == Client) == clientBound,
+				"at %v s the session waits for %s", at, st.Sessions[0].WaitingFor)
 		}
 	}
 }
@@ -225,11 +225,9 @@ func TestRates(t *testing.T) {
 	testenv.Check(t, r.Requests == 5 && r.StoreBytes == 300 && r.CacheBytes == 100 && *r.MemoryBytes == 100 && r.UnderWay == 4,
 		"store %+v, %v from memory", r, *r.MemoryBytes)
 	moments := h.After(102.5)
-	if len(moments) != 1 || moments[0].Images != 40 || moments[0].Bytes != 500 || math.Abs(moments[0].Wait-0.5) > 1e-9 || moments[0].Waiting != 1 {
-		t.Errorf("moments %+v", moments)
-	}
+	testenv.Require(t, len(moments) == 1 && moments[0].Images == 40 && moments[0].Bytes == 500, "moments %+v", moments)
+	testenv.Check(t, math.Abs(moments[0].Wait-0.5) <= 1e-9 && moments[0].Waiting == 1, "moments %+v", moments)
 	last.Feeding = &Feeding{}
-	if h.Judge(last); math.Abs(last.Feeding.Busy-0.5) > 1e-9 || last.ImagesPerSecond != 40 {
-		t.Errorf("a feeder: %+v, %v images/s", last.Feeding, last.ImagesPerSecond)
-	}
+	h.Judge(last)
+	testenv.Check(t, math.Abs(last.Feeding.Busy-0.5) <= 1e-9 && last.ImagesPerSecond == 40, "a feeder: %+v", last)
 }

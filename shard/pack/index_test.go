@@ -30,9 +30,8 @@ func requireSame(t *testing.T, packed, index string) {
 	t.Helper()
 	a, b := openSet(t, packed), openSet(t, index)
 	m, x := a.Manifest(), b.Manifest()
-	if m.Fingerprint != x.Fingerprint || m.Content != x.Content || !reflect.DeepEqual(m.Classes, x.Classes) || !m.Fields.Equal(x.Fields) || x.Index == nil {
-		t.Fatalf("the index is %+v, of %+v", x, m)
-	}
+	testenv.Require(t, m.Fingerprint == x.Fingerprint && m.Content == x.Content && x.Index != nil, "the index is %+v, of %+v", x, m)
+	testenv.Require(t, reflect.DeepEqual(m.Classes, x.Classes) && m.Fields.Equal(x.Fields), "the index is %+v, of %+v", x, m)
 	for i := range a.Len() {
 		r, _ := testenv.Must2(a.Read(i, nil))(t)
 		s, _ := testenv.Must2(b.Read(i, nil))(t)

@@ -297,9 +297,8 @@ func TestReadRejectsNamesTheLine(t *testing.T) {
 		path := filepath.Join(dir, shard.RejectsName)
 		testenv.OK(t, os.WriteFile(path, []byte(c.text), 0o666))
 		err := ReadRejects(dir, func(Reject) {})
-		if err == nil || !strings.HasPrefix(err.Error(), path+": "+c.want) || !strings.HasSuffix(err.Error(), "copy the file again from where the set is whole") {
-			t.Errorf("error %v, want %q", err, c.want)
-		}
+		testenv.Says(t, c.text, err, path+": "+c.want)
+		testenv.Check(t, strings.HasSuffix(fmt.Sprint(err), "copy the file again from where the set is whole"), "error %v", err)
 	}
 	testenv.OK(t, ReadRejects(t.TempDir(), func(Reject) { t.Error("a line") }), "without a list")
 }

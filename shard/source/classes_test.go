@@ -270,7 +270,6 @@ func TestManyNames(t *testing.T) {
 	}
 	slices.Sort(numbers)
 	loose := &folder{files: f.files}
-	if !f.besideImages(f.files[n-1]) || slices.ContainsFunc(f.files, loose.besideImages) || dataset.OrderClasses(&dataset.Split{}, numbers)[n-1] != fmt.Sprint(n-1) {
-		t.Error("the names are told wrongly")
-	}
+	testenv.Check(t, f.besideImages(f.files[n-1]) && !slices.ContainsFunc(f.files, loose.besideImages), "the names are told wrongly")
+	testenv.Equal(t, dataset.OrderClasses(&dataset.Split{}, numbers)[n-1], fmt.Sprint(n-1), "the last class")
 }

@@ -149,9 +149,8 @@ func TestStandardInput(t *testing.T) {
 		for i, s := range got {
 			wanted := mustItems(t, want[i])
 			holds(t, s, wanted)
-			if len(wanted) == 0 || !slices.Equal(s.Classes(), want[i].Classes()) || s.Format != want[i].Format || s.Streamed() && s.Bytes() != 0 {
-				t.Errorf("%s: %d items of %q, %s, %s; %d bytes", name, len(wanted), s.Classes(), s.Format, want[i].Format, s.Bytes())
-			}
+			testenv.Equal(t, s.Format, want[i].Format, "%s: format of %d items", name, len(wanted))
+			testenv.Check(t, len(wanted) > 0 && slices.Equal(s.Classes(), want[i].Classes()) && (!s.Streamed() || s.Bytes() == 0), "%s: %v", name, s)
 		}
 		if got[0].Streamed() {
 			testenv.Fails(items(got[0]))(t, "can be read once only")

@@ -315,9 +315,8 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	for _, path := range paths {
 		s := open(t, path, dataset.Options{})
 		holds(t, s, want)
-		if s.Name != "val" || !strings.HasSuffix(s.Format, "of ILSVRC2012's validation images") || !slices.Equal(s.Classes(), wordnet.Wnids()) {
-			t.Errorf("%s: split %q, %s of %d classes", path, s.Name, s.Format, len(s.Classes()))
-		}
+		testenv.Check(t, s.Name == "val" && slices.Equal(s.Classes(), wordnet.Wnids()), "%s: split %q, %q", path, s.Name, s.Classes())
+		testenv.Check(t, strings.HasSuffix(s.Format, "of ILSVRC2012's validation images"), "%s: %s", path, s.Format)
 		noted(t, s, "has 50,000 images, and here are 5")
 	}
 	s := open(t, paths[0], dataset.Options{Split: "holdout"})

@@ -120,9 +120,8 @@ func TestOutage(t *testing.T) {
 		testenv.Must(f.ReadAt(got, 1000))(t)
 		testenv.Same(t, got, data[1000:2000], "what comes after the outage")
 	})
-	if log := text(); strings.Count(log, `level=WARN msg="the store does not answer"`) != 1 || strings.Count(log, `level=INFO msg="the store answers again"`) != 1 {
-		t.Error(log)
-	}
+	testenv.Equal(t, strings.Count(text(), `level=WARN msg="the store does not answer"`), 1, "times that the log says so")
+	testenv.Equal(t, strings.Count(text(), `level=INFO msg="the store answers again"`), 1, "times that the log says so")
 }
 
 // TestOneBadObject does not take one object that is always refused for an outage.

@@ -25,9 +25,8 @@ func TestWriteDependsOnItsOptionsAlone(t *testing.T) {
 	sum := testenv.Must(Write(context.Background(), filepath.Join(dir, "a"), o))(t)
 	testenv.Check(t, sum.Train == 15 && sum.Val == 6 && sum.Bytes >= 1000, "summary %+v", sum)
 	want := sourcetest.ReadTree(t, filepath.Join(dir, "a"))
-	if len(want) != 21 || want["train/n90000002/n90000002_4.JPEG"] == nil || want["val/n90000001/ILSVRC2012_val_00000003.JPEG"] == nil {
-		t.Errorf("%d files", len(want))
-	}
+	testenv.Equal(t, len(want), 21, "files")
+	testenv.Check(t, want["train/n90000002/n90000002_4.JPEG"] != nil && want["val/n90000001/ILSVRC2012_val_00000003.JPEG"] != nil, "names")
 	o.Jobs = 4
 	testenv.Must(Write(context.Background(), filepath.Join(dir, "b"), o))(t)
 	testenv.Check(t, reflect.DeepEqual(sourcetest.ReadTree(t, filepath.Join(dir, "b")), want), "more workers write other files")

@@ -456,9 +456,7 @@ func TestTargets(t *testing.T) {
 	write("../bare/labels/a.txt", nil)
 	_, diag, _ := imgshard(t, "build", filepath.Join(dir, "bare"), "--drop-empty")
 	testenv.Contains(t, diag, "has no image with objects, and --drop-empty leaves out the others (1)")
-	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 2 {
-		t.Fatal(m, err)
-	}
+	testenv.Equal(t, testenv.Must(shard.ReadManifest(set))(t).Samples, 2, "samples")
 	out := succeed(t, "ls", set, "--fields", "--json")
 	testenv.Check(t, strings.Count(out, `"labels":[1,0]`) == 2 && strings.Contains(out, `"mask":{"height":20,"width":40}`), "%s", out)
 	out = succeed(t, "stats", set, "--json")

@@ -394,9 +394,9 @@ func TestCacheLimitOfAll(t *testing.T) {
 	lower.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+1<<20, 1<<20 })
 	lower.Close()
 	next := testenv.Opened(Open(dir, limit))(t)
-	if used, shown, _ := next.Status(); used != next.Used() || shown != limit || next.last.Promised != 0 {
-		t.Errorf("after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
-	}
+	used, shown, _ = next.Status()
+	testenv.Check(t, used == next.Used() && shown == limit && next.last.Promised == 0,
+		"after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600))
 	fill(next, 99)
 	testenv.Between(t, next.Used(), 0, limit, "bytes that are kept with a damaged tally")
