@@ -274,8 +274,7 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set")
 	says(t, 0, "small images", "build", src, "-o", set)
 	m, err := shard.ReadManifest(filepath.Join(set, "val"))
-	testenv.Check(t, err == nil && m.Encoding.Name == "pixels" && strings.Contains(string(m.Encoding.Params), `"none"`),
-		"%+v, %v", m, err)
+	testenv.Check(t, err == nil && m.Encoding.Name == "pixels" && strings.Contains(string(m.Encoding.Params), `"none"`), "%+v, %v", m, err)
 	says(t, 2, "", "build", src, "--encoding", "jpeg")
 }
 
