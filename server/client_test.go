@@ -376,8 +376,7 @@ func TestRights(t *testing.T) {
 	reader.file.Close()
 }
 
-// writeSet writes a set of samples PNGs of 8×6 pixels whose colour is (10·label, index, 7), with label = index mod 2,
-// in partitions.
+// writeSet writes a set of samples PNGs of 8×6 pixels whose colour is (10·label, index, 7), with label = index mod 2, in partitions.
 func writeSet(t testing.TB, dir, split string, samples, partitions int) {
 	t.Helper()
 	writeFieldSet(t, dir, split, samples, partitions, nil, func(int) []byte { return nil })

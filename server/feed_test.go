@@ -339,8 +339,7 @@ func TestFeedersAreSeen(t *testing.T) {
 	ts.addMoment(time.Now())
 	ts.dial().hello().open(sessions[0]).digest(3, nil)
 	ts.addMoment(time.Now().Add(time.Second))
-	var st status.Status
-	testenv.OK(t, json.Unmarshal(ts.get("/status.json").Body.Bytes(), &st))
+	st := testenv.FromJSON[status.Status](t, ts.get("/status.json").Body.Bytes())
 	for _, f := range st.Feeders.Each {
 		testenv.Check(t, (f.Connections > 0) == (f.Address == address) && (f.Trouble != "") == (f.Address == away), "%+v", f)
 	}

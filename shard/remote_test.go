@@ -247,8 +247,7 @@ func TestFetchAndCheck(t *testing.T) {
 		failed := testenv.As[*ReadError](t, err)
 		testenv.Check(t, failed.Index == i && failed.Offset == want.Offset && errors.Is(err, fs.ErrPermission), "sample %d: %v", i, err)
 		r.file = file
-		got, err := fetch(i)
-		testenv.Check(t, err == nil && reflect.DeepEqual(got, want), "sample %d: %v", i, err)
+		testenv.DeepEqual(t, testenv.Must(fetch(i))(t), want, "sample %d", i)
 	}
 }
 

@@ -69,8 +69,7 @@ func TestSpacedAsTorch(t *testing.T) {
 func drawnRecords(t *testing.T, text string, n int) (records [][]map[string]any) {
 	t.Helper()
 	eachRecord(t, text, 8, 8, n, func(record string) {
-		var calls []map[string]any
-		testenv.OK(t, json.Unmarshal([]byte(record), &calls))
+		calls := testenv.FromJSON[[]map[string]any](t, record)
 		records = append(records, calls)
 	})
 	return records

@@ -334,8 +334,7 @@ func TestHostileParameters(t *testing.T) {
 	src := Source{Image: encodePNG(t, randomImage(13, 11, 1), 13, 11)}
 	engine, seen, taken, refused := NewEngine(kernel.Active()), map[string]bool{}, 0, 0
 	for _, text := range everyOperation {
-		var op map[string]json.RawMessage
-		testenv.OK(t, json.Unmarshal([]byte(text), &op))
+		op := testenv.FromJSON[map[string]json.RawMessage](t, text)
 		seen[strings.Trim(string(op["op"]), `"`)] = true
 		for name, own := range op {
 			for _, value := range hostileValues {

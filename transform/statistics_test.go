@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"encoding/json"
 	"fmt"
 	"image"
 	"math"
@@ -246,8 +245,7 @@ func tenth(x float64) string { return fmt.Sprint(min(int(10*x), 9)) }
 
 // TestTargetDraws compares what operations of detection and segmentation draw with what torchvision draws: χ² of two samples.
 func TestTargetDraws(t *testing.T) {
-	var torchvisions map[string]drawnCells
-	testenv.OK(t, json.Unmarshal(pillowtest.Output(t, "testdata/target_draws.py", *update, "torchvision.tv_tensors"), &torchvisions))
+	torchvisions := testenv.FromJSON[map[string]drawnCells](t, pillowtest.Output(t, "testdata/target_draws.py", *update, "torchvision.tv_tensors"))
 	const w, h = 100, 80
 	for name, text := range map[string]string{
 		"RandomZoomOut": `{"op":"RandomZoomOut","p":1}`, "RandomIoUCrop": `{"op":"RandomIoUCrop"}`, "RandomPhotometricDistort": `{"op":"RandomPhotometricDistort"}`,
@@ -275,8 +273,7 @@ func TestTargetDraws(t *testing.T) {
 // countDraws counts what one application drew, of an image of w × h pixels.
 func countDraws(t *testing.T, got drawnCells, name, record string, w, h int, c *canvas) {
 	t.Helper()
-	var calls []map[string]any
-	testenv.OK(t, json.Unmarshal([]byte(record), &calls))
+	calls := testenv.FromJSON[[]map[string]any](t, record)
 	newW, newH := c.size()
 	switch name {
 	case "RandomZoomOut":

@@ -13,8 +13,7 @@ import (
 
 func TestParseLevelRoundTrip(t *testing.T) {
 	for _, l := range []Level{Generic, AVX2, AVX512, NEON} {
-		got, err := ParseLevel(l.String())
-		testenv.Check(t, err == nil && got == l, "ParseLevel(%q) = %v, %v; want %v", l.String(), got, err, l)
+		testenv.Equal(t, testenv.Must(ParseLevel(l.String()))(t), l, "ParseLevel")
 	}
 	testenv.Fails(ParseLevel("sse9"))(t, nil, "ParseLevel accepted an unknown level")
 }

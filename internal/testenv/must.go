@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -128,4 +129,11 @@ func NoAllocations(t testing.TB, runs int, run func(), of string, args ...any) {
 		t.Helper()
 		t.Errorf(of+": %v allocations", append(args, n)...)
 	}
+}
+
+// FromJSON returns a value that is written as JSON, and ends the test if it is not one.
+func FromJSON[V any, T string | []byte](t testing.TB, text T) (v V) {
+	t.Helper()
+	OK(t, json.Unmarshal([]byte(text), &v))
+	return v
 }

@@ -327,8 +327,7 @@ func TestBucketsDropLast(t *testing.T) {
 
 func TestTheLastBucket(t *testing.T) {
 	s := mustSelect(t, SelectionConfig{Samples: 2, Buckets: &Buckets{Of: []uint16{0, math.MaxUint16}, BatchSize: 4}})
-	p, err := New(Config{Samples: 2, BatchSize: 4, Selection: s})
-	testenv.Check(t, err == nil && p.Batches() == 2, "%d batches, %v", p.Batches(), err)
+	testenv.Equal(t, testenv.Must(New(Config{Samples: 2, BatchSize: 4, Selection: s}))(t).Batches(), 2, "batches")
 }
 
 func TestBucketsRefused(t *testing.T) {

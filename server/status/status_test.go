@@ -169,8 +169,7 @@ func TestWaitsOfASession(t *testing.T) {
 	check(24.5, 12.5, false, 0)
 }
 
-// TestLimitOfShortEpochs has epochs of two seconds, each of which begins with half a second of work or ends with half a second of
-// waiting.
+// TestLimitOfShortEpochs has epochs of two seconds, each of which begins with half a second of work or ends with half a second of waiting.
 func TestLimitOfShortEpochs(t *testing.T) {
 	for _, clientBound := range []bool{true, false} {
 		var h History

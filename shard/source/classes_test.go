@@ -1,7 +1,6 @@
 package source
 
 import (
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -247,8 +246,7 @@ func TestImageFolder(t *testing.T) {
 		args = append(args, sourcetest.WriteTree(t, t.TempDir(), tc.files))
 	}
 	out := testenv.Must(exec.Command(python, args...).Output())(t)
-	var all []map[string][2]any
-	testenv.OK(t, json.Unmarshal(out, &all))
+	all := testenv.FromJSON[[]map[string][2]any](t, out)
 	for i, want := range all {
 		s := open(t, args[4+i], trees[i].opts)
 		got := mustItems(t, s)

@@ -10,7 +10,6 @@ import (
 	"math"
 	"path"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -237,8 +236,7 @@ func TestParseField(t *testing.T) {
 		"m=mask.png:bytes":           {Field: shard.Field{Name: "m", Type: shard.Bytes}, Source: "mask.png"},
 		"my_field-1.x=a column:json": {Field: shard.Field{Name: "my_field-1.x", Type: shard.JSON}, Source: "a column"},
 	} {
-		got, err := dataset.ParseField(text)
-		testenv.Check(t, err == nil && reflect.DeepEqual(got, want), "%s: %+v, %v", text, got, err)
+		testenv.DeepEqual(t, testenv.Must(dataset.ParseField(text))(t), want, "%s", text)
 	}
 	for _, text := range []string{"", "a", "a=", "=b", "a=b:", "a=b:float64", "a=b:float32[", "a=b:float32[]", "a=b:float32[0]", "a=b:float32[-1]", "a=b:float32[65537]",
 		"a=b:multihot", "a=b:text[3]", "a=:text", "a b=c", "ä=c", "a=b:int64]", strings.Repeat("a", 65) + "=b"} {

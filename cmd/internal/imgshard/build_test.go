@@ -90,8 +90,7 @@ func TestSelect(t *testing.T) {
 		t.Helper()
 		out := filepath.Join(dir, name)
 		succeed(t, append(args, "-o", out)...)
-		m, err := shard.ReadManifest(out)
-		testenv.Require(t, err == nil && len(m.Classes) == 3, "%v, %v", m, err)
+		testenv.Equal(t, len(testenv.Must(shard.ReadManifest(out))(t).Classes), 3, "classes")
 		text, _, _ := imgshard(t, "ls", out)
 		labels := make(map[string]string) // by key
 		for line := range strings.Lines(text) {
@@ -207,11 +206,9 @@ func TestProgressOnATerminal(t *testing.T) {
 func TestJSON(t *testing.T) {
 	src := filepath.Join(datasetOf(t, synth.Options{Classes: 2, Train: 2, Size: 64}), "train")
 	out := filepath.Join(t.TempDir(), "out")
-	var built builtSet
-	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "build", src, "-o", out, "--json")), &built))
+	built := testenv.FromJSON[builtSet](t, succeed(t, "build", src, "-o", out, "--json"))
 	testenv.Check(t, built.Split == "train" && built.Path == out && built.Samples > 0 && built.Bytes > 0, "%+v", built)
-	var verified verifiedSet
-	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "verify", out, "--json")), &verified))
+	verified := testenv.FromJSON[verifiedSet](t, succeed(t, "verify", out, "--json"))
 	testenv.Check(t, verified.Read == built.Samples && len(verified.Problems) == 0, "%+v", verified)
 	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))
 	testenv.OK(t, os.Truncate(shards[0], 5000))
@@ -459,8 +456,7 @@ func TestTargets(t *testing.T) {
 	out := succeed(t, "ls", set, "--fields", "--json")
 	testenv.Check(t, strings.Count(out, `"labels":[1,0]`) == 2 && strings.Contains(out, `"mask":{"height":20,"width":40}`), "%s", out)
 	out = succeed(t, "stats", set, "--json")
-	var st setStats
-	testenv.OK(t, json.Unmarshal([]byte(out), &st))
+	st := testenv.FromJSON[setStats](t, out)
 	objects := st.Objects
 	testenv.Require(t, objects != nil && objects.Count == 4 && objects.PerImage.Median == 2, "%s", out)
 	testenv.Check(t, len(objects.Classes) == 2 && objects.Width.Max == 20, "%s", out)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"image"
@@ -103,8 +102,7 @@ func TestLs(t *testing.T) {
 	testenv.Require(t, len(objects) == 5, "%v", objects)
 	set := testenv.Opened(shard.OpenSet(trainSet))(t)
 	for i := range lines {
-		var line lsLine
-		testenv.OK(t, json.Unmarshal([]byte(objects[i]), &line))
+		line := testenv.FromJSON[lsLine](t, objects[i])
 		info := testenv.Must(os.Stat(filepath.Join(images, line.Key)))(t)
 		testenv.Check(t, line.Index == i && line.Partition == i%2 && int64(line.Bytes) == info.Size(), "line %d: %+v", i, line)
 		testenv.Check(t, strings.HasPrefix(line.Key, line.Class+"/"), "line %d: %+v", i, line)
@@ -115,8 +113,7 @@ func TestLs(t *testing.T) {
 		columns := strings.Split(lines[i], "\t")
 		testenv.Check(t, len(columns) == 9 && columns[7] == line.Shard, "line %d: %q", i, columns)
 	}
-	var fields map[string]any
-	testenv.OK(t, json.Unmarshal([]byte(objects[0]), &fields))
+	fields := testenv.FromJSON[map[string]any](t, objects[0])
 	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "checksum", "shard", "partition"} {
 		_, ok := fields[name]
 		testenv.Check(t, ok, "no %q in %s", name, objects[0])

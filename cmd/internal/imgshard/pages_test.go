@@ -51,8 +51,7 @@ func imageTree(t *testing.T) string {
 func TestStats(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "train-shards")
 	succeed(t, "build", imageTree(t), "-o", set, "--partitions", "2")
-	var st setStats
-	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "stats", set, "--json")), &st))
+	st := testenv.FromJSON[setStats](t, succeed(t, "stats", set, "--json"))
 	testenv.Check(t, st.Samples == 4 && st.Here == 4 && st.Classes == 2 && st.Unlabelled == 0 && st.Empty == 0 && st.Partitions == 2,
 		"%+v", st)
 	testenv.Check(t, st.Rarest[0] == (classCount{"dog", 1, 1}) && st.Commonest[0] == (classCount{"cat", 0, 3}),

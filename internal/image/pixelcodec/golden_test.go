@@ -73,8 +73,7 @@ func TestGolden(t *testing.T) {
 		writeGolden(t, images)
 	}
 	index := testenv.Must(os.ReadFile(goldenPath("index.json")))(t)
-	var blobs []goldenBlob
-	testenv.OK(t, json.Unmarshal(index, &blobs))
+	blobs := testenv.FromJSON[[]goldenBlob](t, index)
 	testenv.Require(t, len(blobs) == len(goldenBlobs()), "testdata has %d blobs, want %d; -update writes them", len(blobs), len(goldenBlobs()))
 	for _, g := range blobs {
 		blob := testenv.Must(os.ReadFile(goldenPath(g.Blob)))(t)

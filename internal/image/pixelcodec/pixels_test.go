@@ -22,8 +22,7 @@ var testSizes = [][2]int{
 	{1, 1}, {2, 3}, {7, 5}, {8, 2}, {31, 33}, {32, 32}, {33, 31}, {63, 7}, {64, 64}, {65, 65}, {96, 34}, {97, 1}, {130, 70}, {341, 256},
 }
 
-// testImage returns a w×h image that mixes what the codecs treat differently: flat areas, ramps, edges, noise weak and
-// strong.
+// testImage returns a w×h image that mixes what the codecs treat differently: flat areas, ramps, edges, noise weak and strong.
 func testImage(w, h int, seed uint64) []byte {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	pix := make([]byte, 3*w*h)
@@ -100,8 +99,7 @@ func TestRoundTrip(t *testing.T) {
 			w, h := size[0], size[1]
 			pix := testImage(w, h, uint64(i))
 			blob := testenv.Must(c.Encode(nil, pix, 3*w, w, h))(t)
-			cfg, err := DecodeConfig(blob)
-			testenv.Require(t, err == nil && cfg == (Config{w, h, p.Codec, 32}), "DecodeConfig of a %d×%d image = %+v, %v", w, h, cfg, err)
+			testenv.Equal(t, testenv.Must(DecodeConfig(blob))(t), Config{w, h, p.Codec, 32}, "DecodeConfig of a %d×%d image", w, h)
 			for _, r := range testRegions(w, h, rng) {
 				checkRegion(t, c, blob, pix, w, r)
 			}
@@ -160,8 +158,7 @@ func TestParams(t *testing.T) {
 	groups := []Group{{8, -128}, {0, 0}, {1, -1}, {2, -2}, {3, -4}, {4, -8}, {5, -16}, {6, -32}, {7, -64}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 0}, {7, 0}}
 	p := Params{Codec: Bitpack, BandRows: 4, Groups: groups}
 	text := testenv.Must(json.Marshal(p))(t)
-	var back Params
-	testenv.OK(t, json.Unmarshal(text, &back))
+	back := testenv.FromJSON[Params](t, text)
 	testenv.Require(t, reflect.DeepEqual(back, p), "%s comes back as %+v", text, back)
 	w, h := 70, 30
 	pix := testImage(w, h, 3)

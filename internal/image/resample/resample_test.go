@@ -16,8 +16,7 @@ var everyFilter = []Filter{Nearest, Box, Bilinear, Hamming, Bicubic, Lanczos}
 
 func TestParseFilterRoundTrip(t *testing.T) {
 	for _, f := range everyFilter {
-		got, err := ParseFilter(f.String())
-		testenv.Check(t, err == nil && got == f, "ParseFilter(%q) = %v, %v", f, got, err)
+		testenv.Equal(t, testenv.Must(ParseFilter(f.String()))(t), f, "ParseFilter")
 	}
 	testenv.Fails(ParseFilter("cubic"))(t, "bicubic", "ParseFilter(cubic)")
 }
