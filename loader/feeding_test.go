@@ -206,8 +206,7 @@ func TestRemoteHangs(t *testing.T) {
 	close(answer)
 	err := <-served
 	testenv.Check(t, errors.Is(err, context.Canceled), "%v", err)
-	e, err := drain(t, s, cfg)
-	testenv.Check(t, err == nil && len(e.batches) == 10, "%d batches, %v", len(e.batches), err)
+	testenv.Equal(t, len(testenv.Must(drain(t, s, cfg))(t).batches), 10, "batches")
 	s.Close()
 	near.Close()
 }

@@ -62,9 +62,8 @@ func TestStatus(t *testing.T) {
 	}
 	testenv.Check(t, len(st.History) > 0 && st.History[len(st.History)-1].Images > 0, "history %+v", st.History)
 	testenv.Equal(t, len(ts.Status(st.History[len(st.History)-1].Time).History), 0, "moments since the end of the history")
-	var fromPage status.Status
-	err := json.Unmarshal(ts.get("/status.json?since=0").Body.Bytes(), &fromPage)
-	testenv.Check(t, err == nil && fromPage.Images == 9, "/status.json: %+v, %v", fromPage, err)
+	fromPage := testenv.FromJSON[status.Status](t, ts.get("/status.json?since=0").Body.Bytes())
+	testenv.Equal(t, fromPage.Images, 9, "images of /status.json")
 	testenv.Equal(t, ts.get("/status.json?since=noon").Code, 400, "a moment that is not a number")
 }
 

@@ -194,8 +194,7 @@ func TestForgedFiles(t *testing.T) {
 			p, f := bytes.Clone(good), r.footer
 			forge(p, &f)
 			resign(p, &f)
-			err := readAll(p)
-			testenv.Check(t, isCorrupt(err), "got %v", err)
+			testenv.Says(t, "what is forged", readAll(p), isCorrupt)
 		})
 	}
 }
@@ -295,8 +294,7 @@ func TestManifestDamage(t *testing.T) {
 		m := testenv.Must(decodeManifest(path, good))(t)
 		change(m)
 		writeManifest(t, dir, m)
-		_, err := OpenSet(dir)
-		testenv.Check(t, check(err), "%s: %v", name, err)
+		testenv.Fails(OpenSet(dir))(t, check, "%s", name)
 	}
 	unsupported := func(err error) bool { _, ok := errors.AsType[*UnsupportedError](err); return ok }
 	edit("a later version", func(m *Manifest) { m.Version = versionCurrent + 1 }, unsupported)

@@ -218,8 +218,7 @@ func TestWholePartitions(t *testing.T) {
 	testenv.OK(t, s.Map())
 	testenv.Fails(s.Label(1))(t, error(damaged[0]))
 	testenv.Check(t, s.Absence(0) == nil && s.Absence(1) != nil, "absence of 0: %v, of 1: %v", s.Absence(0), s.Absence(1))
-	_, err := OpenSet(dir)
-	testenv.As[*DamagedPartitionError](t, err)
+	testenv.FailsAs[*DamagedPartitionError](OpenSet(dir))(t)
 }
 
 // TestNothingWhole damages every partition.
@@ -240,8 +239,7 @@ func TestIsExhausted(t *testing.T) {
 	_, err := os.Open(filepath.Join(t.TempDir(), "nothing"))
 	testenv.Check(t, !isExhausted(err), "a file that is not there is taken for a lack of descriptors")
 	limitDescriptors(t, 0)
-	_, err = os.Open(os.DevNull)
-	testenv.Check(t, isExhausted(err), "%v is not taken for a lack of descriptors", err)
+	testenv.Fails(os.Open(os.DevNull))(t, isExhausted)
 }
 
 // TestFindAll finds what is whole beside what is damaged.
@@ -262,8 +260,7 @@ func TestFindAll(t *testing.T) {
 	}
 	testenv.Says(t, "without a manifest", found.Damaged[0].Err, "it is missing")
 	testenv.As[*CorruptError](t, found.Damaged[1].Err) // with half of one
-	_, err = FindSets(parent)
-	testenv.As[*CorruptError](t, err, "half", "train-shards")
+	testenv.FailsAs[*CorruptError](FindSets(parent))(t, "half", "train-shards")
 }
 
 // limitDescriptors lets the process open no descriptor with a number from n on, until the test ends.
@@ -310,8 +307,7 @@ func TestJoin(t *testing.T) {
 				testenv.Require(t, read.Label == label && view.Label == label && got == label && key == want.Key,
 					"sample %d (%s) has labels %d, %d, %d, want %d", i, key, read.Label, view.Label, got, label)
 				testenv.Require(t, bytes.Equal(read.Image, want.Image) && bytes.Equal(view.Aux, want.Aux), "sample %d has another image", i)
-				at, err := set.Find(key)
-				testenv.Require(t, err == nil && at <= i, "%s is found at %d: %v", key, at, err)
+				testenv.Between(t, testenv.Must(set.Find(key))(t), 0, i, "where %s is found", key)
 				i++
 			}
 		}

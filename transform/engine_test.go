@@ -299,8 +299,7 @@ func TestApplyErrors(t *testing.T) {
 		`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomResizedCrop","size":16},{"op":"RandomCrop","size":17}]`: "RandomCrop cannot take an image of 16×16: the crop is 17×17",
 	} {
 		dst := Output{Pix: make([]byte, 17*17*3)}
-		_, err := engine.Apply(mustParse(text), dst, long, RNG{})
-		testenv.As[*SizeError](t, err, want)
+		testenv.FailsAs[*SizeError](engine.Apply(mustParse(text), dst, long, RNG{}))(t, want)
 	}
 	flipped := mustParse(`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`)
 	_, err = engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{})
@@ -310,8 +309,7 @@ func TestApplyErrors(t *testing.T) {
 
 	dst := resample.Output{Pix: make([]byte, eval.OutputBytes())}
 	for _, src := range []Source{{}, {Image: []byte("GIF89a")}, {Format: imagefile.Encoded, Image: make([]byte, 100)}, {Format: 99, Image: src.Image}} {
-		_, err := engine.Apply(eval, dst, src, RNG{})
-		testenv.As[*ImageError](t, err)
+		testenv.FailsAs[*ImageError](engine.Apply(eval, dst, src, RNG{}))(t)
 	}
 }
 

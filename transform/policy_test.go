@@ -278,9 +278,8 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 				}
 				break
 			}
-			var calls []map[string]any
-			err := json.Unmarshal([]byte(log.String()), &calls)
-			testenv.Require(t, err == nil && len(calls) == 1, "%s of %v: %v, %s", name, magnitude, err, log)
+			calls := testenv.FromJSON[[]map[string]any](t, log.String())
+			testenv.Require(t, len(calls) == 1, "%s of %v: %s", name, magnitude, log)
 			want := arguments[i]
 			switch {
 			case strings.HasPrefix(name, "Posterize"):

@@ -156,8 +156,7 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"RandomInvert","p":1.5}]`:                                     "p is 1.5, want 0 to 1",
 		`[{"op":"Grayscale"}]`:                                                "num_output_channels is 1, want 3",
 	} {
-		_, err := Parse(text)
-		testenv.As[*SpecError](t, err, want)
+		testenv.FailsAs[*SpecError](Parse(text))(t, want)
 	}
 }
 
@@ -275,8 +274,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := Parse(spec.String())
-		testenv.Require(t, err == nil && again.String() == spec.String(), "%q gives %s, which gives %v, %v", text, spec, again, err)
+		testenv.Equal(t, testenv.Must(Parse(spec.String()))(t).String(), spec.String(), "what %q gives, read back", text)
 	})
 }
 

@@ -129,8 +129,7 @@ func TestViewsParse(t *testing.T) {
 		`{"views": [[{"op":"Resize","size":4}]]}`:                                   "view 0: the images would differ in size",
 		"foo": `unknown transform "foo"`,
 	} {
-		_, err := ParseViews(text, Pillow13)
-		testenv.As[*SpecError](t, err, "transform: "+want)
+		testenv.FailsAs[*SpecError](ParseViews(text, Pillow13))(t, "transform: "+want)
 	}
 }
 
@@ -325,10 +324,9 @@ func TestFiveCropErrors(t *testing.T) {
 		`[{"op":"RandomApply","transforms":[{"op":"TenCrop","size":8}]},{"op":"CenterCrop","size":4}]`: "operation 0 (TenCrop): it makes 10 views",
 		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "at least 70 views, want at most 64",
 	})
-	_, err := Parse(`[{"op":"FiveCrop","size":8}]`)
-	testenv.Says(t, "five crops as one transform", err, "makes 5 views of an image, but only one is possible here")
+	testenv.Fails(Parse(`[{"op":"FiveCrop","size":8}]`))(t, "makes 5 views of an image, but only one is possible here")
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}
 	views := mustParseViews(t, `[{"op":"FiveCrop","size":[11,4]}]`)
-	err = NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0))
+	err := NewEngine(kernel.Active()).ApplyViews(src, makeViews(views, resample.NHWC, 0))
 	testenv.As[*SizeError](t, err, "view 0: transform: FiveCrop cannot take an image of 20×10: the crops are 4×11; resize first")
 }

@@ -45,9 +45,8 @@ func runBenchCommand(args ...string) (string, error) {
 func TestBenchCommand(t *testing.T) {
 	out, err := runBenchCommand(benchSet, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
 	testenv.OK(t, err)
-	var r benchResult
-	err = json.Unmarshal([]byte(out), &r)
-	testenv.Check(t, err == nil && r.Images != 0 && r.BatchSize == 4 && r.Threads == 1, "%s: %v", out, err)
+	r := testenv.FromJSON[benchResult](t, out)
+	testenv.Check(t, r.Images != 0 && r.BatchSize == 4 && r.Threads == 1, "%s", out)
 	testenv.Contains(t, out, `"images_per_second"`, `"cpu_seconds"`, `"stage_seconds"`)
 	out, err = runBenchCommand(benchSet, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
 	testenv.Check(t, err == nil && strings.Contains(out, `"resampler": "pillow-12"`), "%s: %v", out, err)

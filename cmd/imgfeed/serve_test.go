@@ -129,8 +129,7 @@ func start(t *testing.T, serve *exec.Cmd) {
 	if serve.Stderr == nil {
 		serve.Stderr = new(bytes.Buffer)
 	}
-	err := begin(serve)
-	testenv.Require(t, err == nil, "%v; stderr: %s", err, serve.Stderr)
+	testenv.OK(t, begin(serve), "stderr: %s", serve.Stderr)
 	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
 }
 
@@ -173,8 +172,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	testenv.Check(t, h.PID == cmd.Process.Pid && h.Sets[0].Split == "train", "status: %+v", h)
 	fails(t, fmt.Sprintf("process %d already listens", cmd.Process.Pid), "serve", data, "--socket", path)
 	cmd.Process.Signal(syscall.SIGTERM)
-	err := cmd.Wait()
-	testenv.Check(t, err == nil, "%v, %s", err, &log)
+	testenv.OK(t, cmd.Wait(), "%s", &log)
 	testenv.Contains(t, out.String(),
 		"serves "+data+", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:"+path,
 		`DataLoader("unix:`+path, "metrics on http://127.0.0.1:")
@@ -217,8 +215,7 @@ func TestServeLeavesSignalsToTheOwner(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	testenv.Equal(t, hello(t, path).PID, cmd.Process.Pid, "after SIGTERM and SIGHUP")
 	cmd.Process.Signal(os.Interrupt)
-	err := cmd.Wait()
-	testenv.Check(t, err == nil, "after SIGINT: %v, %s", err, &log)
+	testenv.OK(t, cmd.Wait(), "after SIGINT: %s", &log)
 }
 
 // TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner.

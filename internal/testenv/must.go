@@ -77,6 +77,14 @@ func Fails[T any](_ T, err error) func(t testing.TB, want any, of ...any) {
 	}
 }
 
+// FailsAs is [As] for the error of a call: testenv.FailsAs[*shard.CorruptError](shard.OpenSet(dir))(t, "checksum").
+func FailsAs[E error, T any](_ T, err error) func(t testing.TB, parts ...string) E {
+	return func(t testing.TB, parts ...string) E {
+		t.Helper()
+		return As[E](t, err, parts...)
+	}
+}
+
 // As returns the error of a type that err is or wraps, and ends the test without one. The text of err has to have some parts.
 func As[E error](t testing.TB, err error, parts ...string) E {
 	t.Helper()

@@ -222,8 +222,7 @@ func TestKeyTwice(t *testing.T) {
 	}
 	dir := t.TempDir()
 	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.Tar(t, entries...))
-	_, err := build(src, "", Options{})
-	testenv.As[*transport.FormatError](t, err, "occurs twice")
+	testenv.FailsAs[*transport.FormatError](build(src, "", Options{}))(t, "occurs twice")
 	requireNothing(t, dir, "train.tar")
 }
 

@@ -214,8 +214,7 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 		for i, data := range tc.tars {
 			sourcetest.Write(t, filepath.Join(root, fmt.Sprint(i, ".tar")), data)
 		}
-		_, err := items(open(t, root, dataset.Options{}))
-		testenv.As[*transport.FormatError](t, err, tc.want...)
+		testenv.FailsAs[*transport.FormatError](items(open(t, root, dataset.Options{})))(t, tc.want...)
 	}
 	for want, tc := range map[string]struct {
 		files string

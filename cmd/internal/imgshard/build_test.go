@@ -408,9 +408,8 @@ func TestFields(t *testing.T) {
 	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AH8="}`
 	testenv.Equal(t, strings.Count(succeed(t, "ls", set, "--fields"), "\t"+want+"\n"), 5, "samples with these values")
 	for line := range strings.Lines(succeed(t, "ls", set, "--fields", "--json")) {
-		var one struct{ Fields json.RawMessage }
-		err := json.Unmarshal([]byte(line), &one)
-		testenv.Check(t, err == nil && string(one.Fields) == want, "%s: %v", line, err)
+		one := testenv.FromJSON[struct{ Fields json.RawMessage }](t, line)
+		testenv.Equal(t, string(one.Fields), want, "%s", line)
 	}
 	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\x7f"} {
 		testenv.Equal(t, succeed(t, "cat", set, "3", "--field", field), want, "%s", field)

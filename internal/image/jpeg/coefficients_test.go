@@ -161,8 +161,7 @@ func TestSplitOdd(t *testing.T) {
 		testenv.OK(t, checkSplit(t, decoders, rnd, name, data), "%s", name)
 	}
 	for name, data := range refused {
-		err := checkSplit(t, decoders, rnd, name, data)
-		testenv.Check(t, isOurs(err), "%s: error %v", name, err)
+		testenv.Says(t, name, checkSplit(t, decoders, rnd, name, data), isOurs)
 	}
 	for _, odd := range slices.Concat(oddHeaders(t), oddScans(t)) {
 		err := checkSplit(t, decoders, rnd, odd.name, odd.data)

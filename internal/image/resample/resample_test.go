@@ -127,8 +127,7 @@ func TestResizeErrors(t *testing.T) {
 	} {
 		a := good
 		spoil(&a)
-		err := resize(a)
-		testenv.Check(t, errors.Is(err, ErrArgument), "%s: error %v, want ErrArgument", name, err)
+		testenv.Says(t, name, resize(a), ErrArgument)
 	}
 }
 
