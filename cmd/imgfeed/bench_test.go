@@ -101,8 +101,7 @@ func measuredSet(t *testing.T, encoding string) *shard.Set {
 	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 40}))(t)
 	outputOf(t, imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", dir, "--encoding", encoding, "--partitions", "2"))
 	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
-	set := testenv.Opened(shard.OpenSet(dir))(t)
-	return set
+	return testenv.Opened(shard.OpenSet(dir))(t)
 }
 
 func viewsOf(t *testing.T, text string) transform.Views {

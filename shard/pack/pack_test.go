@@ -360,8 +360,7 @@ func TestDecoderThatPanicsRejects(t *testing.T) {
 	for _, data := range files {
 		odd += len(data) % 2
 	}
-	dir := t.TempDir()
-	sum := mustBuild(t, sourcetest.WriteTree(t, filepath.Join(dir, "train"), files), "", Options{Encoding: panicking{}})
+	sum := mustBuild(t, sourcetest.WriteTree(t, filepath.Join(t.TempDir(), "train"), files), "", Options{Encoding: panicking{}})
 	testenv.Equal(t, fmt.Sprint(sum.Manifest.Samples, sum.Rejected), fmt.Sprint(odd, len(files)-odd), "samples and rejected files")
 	testenv.Contains(t, sum.Reasons.List()[0].Reason, "index out of range")
 }
