@@ -165,7 +165,7 @@ func Text(remedies []Remedy, inPlace string) string {
 func (r Remedy) command(inPlace string) string {
 	flags := strings.TrimSuffix(" "+r.Flags, " ")
 	if inPlace != "" && !strings.Contains(flags, NoLabels.Flags) {
-		flags += " " + StringOrder.Flags // the labels of images in place are those of ImageFolder
+		flags += " " + StringOrder.Flags // Images in place have the labels of ImageFolder.
 	}
 	switch {
 	case r.Shell != "" && r.Source == "":

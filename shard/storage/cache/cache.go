@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,13 +208,6 @@ func (c *Cache) Objects() []Info {
 	return list
 }
 
-// objectByte is the byte of the lock's file that stands for an object. Caches lock it for use until they are closed. To remove the object,
-// one locks it alone, which fails while other caches use it, in this process or another.
-func objectByte(id string) int64 {
-	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
-	return int64(number)
-}
-
 // Remove removes a file: an object that this cache does not use, or else returns [ErrInUse], or a file that is not the cache's.
 func (c *Cache) Remove(o Info) error {
 	c.mu.Lock()
@@ -232,25 +224,6 @@ func (c *Cache) removeLocked(o Info) error {
 		defer c.lockByte(objectByte(o.id), unix.F_UNLCK)
 	}
 	return c.changeLocked(filepath.Join(c.dir, o.Name), os.Remove)
-}
-
-// changeLocked counts what a change of a file takes of the disk. Others count, or measure the folder, before the change or after it.
-func (c *Cache) changeLocked(path string, change func(path string) error) (err error) {
-	counted := c.countLocked(func(t *tally) {
-		t.Used -= onDisk(path)
-		err = change(path)
-		t.Used += onDisk(path)
-	})
-	return cmp.Or(counted, err)
-}
-
-// onDisk returns the bytes of the disk that a file uses; 0 if it is not there.
-func onDisk(path string) int64 {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return 0
-	}
-	return 512 * info.Sys().(*syscall.Stat_t).Blocks
 }
 
 // makeRoom promises room for some more bytes, if there is any. If need be it drops objects that this run does not read. While there is

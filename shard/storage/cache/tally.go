@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,13 @@ const (
 
 	wantedBytes = 1 << 60 // the first of a byte for each object that had a record read
 )
+
+// objectByte is the byte of the lock's file that stands for an object. Caches lock it for use until they are closed. To remove the object,
+// one locks it alone, which fails while other caches use it, in this process or another.
+func objectByte(id string) int64 {
+	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
+	return int64(number)
+}
 
 // lockByte locks or unlocks a byte of the lock's file, or fails at once if another process has it. The lock is the open file's: it ends
 // with the process, however that ends, and does not exclude other goroutines of the same cache.
@@ -82,6 +90,25 @@ func (c *Cache) countLocked(change func(t *tally)) error {
 	buf, _ := binary.Append(nil, binary.LittleEndian, &t)
 	c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32c.Checksum(buf)), 0)
 	return nil
+}
+
+// changeLocked counts what a change of a file takes of the disk. Others count, or measure the folder, before the change or after it.
+func (c *Cache) changeLocked(path string, change func(path string) error) (err error) {
+	counted := c.countLocked(func(t *tally) {
+		t.Used -= onDisk(path)
+		err = change(path)
+		t.Used += onDisk(path)
+	})
+	return cmp.Or(counted, err)
+}
+
+// onDisk returns the bytes of the disk that a file uses; 0 if it is not there.
+func onDisk(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return 512 * info.Sys().(*syscall.Stat_t).Blocks
 }
 
 // settle replaces a promise by what it took.
