@@ -24,13 +24,11 @@ import (
 )
 
 const (
-	listLineBytesMax = 1 << 20  // bounds a line of a list
-	listHeadBytes    = 64 << 10 // the size of a file's beginning that tells its form
+	listLineBytesMax = 1 << 20 // bounds a line of a list
 	listPathColumn   = "path"
 	hubPathColumn    = "file_name" // Hugging Face's imagefolder has it
 	listLabelColumn  = "label"
 	listSplitColumn  = "split" // train, val or test
-	byteOrderMark    = "\ufeff"
 	// tinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
 	tinyAnnotations = "val_annotations.txt"
 )
@@ -45,11 +43,8 @@ func (l *listFile) read() error {
 		return err
 	}
 	defer f.Close()
-	buf := bufio.NewReaderSize(f, listHeadBytes)
-	if mark, _ := buf.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		buf.Discard(len(byteOrderMark))
-	}
-	head, err := buf.Peek(listHeadBytes)
+	buf := transport.TextReader(f)
+	head, err := buf.Peek(buf.Size()) // tells the list's form
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", l.File, err)
 	}

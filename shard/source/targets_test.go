@@ -266,7 +266,7 @@ func TestCOCOOfPandas(t *testing.T) {
 	photo := jpegOf(t, 60, 40)
 	said := strings.NewReplacer(`"image_id": 7`, `"image_id": 7.0`, `"id": 7`, `"id": 7.0`, `"id": 90`, `"id": 90.0`, `"area": 150, `, "",
 		`"iscrowd": 1`, `"iscrowd": 1.0`).Replace(string(cocoFile(cocoBoxes)))
-	got, _, err := targetsOf(t, lay(t, map[string][]byte{"_annotations.coco.json": []byte(said), "a.jpg": photo, "b.jpg": photo}), dataset.Options{})
+	got, _, err := targetsOf(t, lay(t, map[string][]byte{"_annotations.coco.json": []byte("\ufeff" + said), "a.jpg": photo, "b.jpg": photo}), dataset.Options{})
 	testenv.OK(t, err)
 	same(t, "samples", got["train"], map[string]string{
 		"a.jpg": `objects {"area":[200,99.5],"boxes":[[1.5,2,11.5,22],[50,0,70,10]],"iscrowd":[0,1],"labels":[1,0]} | image_id 7`,

@@ -100,7 +100,7 @@ func IsCOCO(t transport.Tree, path string) bool {
 		return false
 	}
 	defer f.Close()
-	d := json.NewDecoder(io.LimitReader(f, 16<<20))
+	d := json.NewDecoder(io.LimitReader(transport.TextReader(f), 16<<20))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return false
 	}
@@ -127,7 +127,7 @@ func ReadCOCO(t transport.Tree, path string) (*COCO, error) {
 		return nil, err
 	}
 	defer f.Close()
-	c, d := &COCO{path: path}, json.NewDecoder(f)
+	c, d := &COCO{path: path}, json.NewDecoder(transport.TextReader(f))
 	if err := c.read(d); err != nil {
 		if refused, ok := errors.AsType[*transport.FormatError](err); ok {
 			return nil, refused

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -219,6 +220,16 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped, fn func(*Item) erro
 	return nil
 }
 
+// TextReader returns a reader of a text without the byte order mark that some programs begin one with.
+func TextReader(r io.Reader) *bufio.Reader {
+	const mark = "\ufeff"
+	b := bufio.NewReaderSize(r, 64<<10)
+	if begin, _ := b.Peek(len(mark)); string(begin) == mark {
+		b.Discard(len(mark))
+	}
+	return b
+}
+
 const linesBytesMax = 64 << 20 // bounds a file of lines
 
 // ReadLines reads a file of lines, named what in errors, without a byte order mark and without empty lines at its end.
@@ -231,14 +242,14 @@ func ReadLines(t Tree, p, what string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax+1))
+	data, err := io.ReadAll(io.LimitReader(TextReader(f), linesBytesMax+1))
 	if errors.Is(err, syscall.EISDIR) {
 		err = Refuse(p, "a folder: %s stand in a file, a line for each", what).Because(err)
 	}
 	if len(data) > linesBytesMax {
 		err = Refuse(p, "more than %d bytes: %s stand in a file, a line for each", linesBytesMax, what)
 	}
-	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
+	return strings.TrimRight(string(data), " \t\r\n"), err
 }
 
 const skippedMax = 1000 // bounds the skipped files and folders in memory
