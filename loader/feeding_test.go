@@ -137,7 +137,7 @@ func TestRemotes(t *testing.T) {
 
 // TestReserveIsWoken refuses a piece of the only batch. A worker that stands by makes its samples once the remote has taken all others.
 func TestReserveIsWoken(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		cfg := testStream(t, newMemorySet(t, 15), plan.Config{Samples: 15, BatchSize: 15}, 1)
 		cfg.Offer = "this"
 		near := NewPool(PoolConfig{Threads: NoThreads})
@@ -162,7 +162,7 @@ func TestReserveIsWoken(t *testing.T) {
 
 // TestPrefetchBesideRemotes checks that of a set in a slow storage few samples are read ahead that remotes make.
 func TestPrefetchBesideRemotes(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := newStoredSet(t, 4000)
 		set.delay, set.memorySet.delay = 2*time.Millisecond, 2*time.Millisecond
 		cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)

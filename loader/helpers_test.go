@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -239,15 +238,6 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 		}
 	}
 	return e
-}
-
-// onTestClock runs a test on synctest's clock: only sleeps take time on it, however busy the machine is.
-func onTestClock(t *testing.T, run func(t *testing.T)) {
-	defer func(start time.Time) { clockStart = start }(clockStart)
-	synctest.Test(t, func(t *testing.T) {
-		clockStart = time.Now().Add(-time.Second)
-		run(t)
-	})
 }
 
 // sourceOf returns a record as the engine takes it.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
@@ -193,7 +194,7 @@ func TestWrongBytesAreReadAgain(t *testing.T) {
 // TestStreamThatHangs serves a stream beside one whose reads hang. That one waits for its storage, which is down after a minute, also for
 // a remote's piece, and is served again once the storage answers.
 func TestStreamThatHangs(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		pool := newTestPool(t, 2)
 		dead, alive := newStoredSet(t, 60), newStoredSet(t, 60)
 		dead.block, dead.limit, dead.memorySet.bad[7] = make(chan struct{}), time.Minute, io.ErrUnexpectedEOF

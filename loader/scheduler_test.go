@@ -307,7 +307,7 @@ func TestStreamsShareByTime(t *testing.T) {
 
 // TestDo has the workers do jobs beside a stream: all of each, or up to the first error.
 func TestDo(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, 3)
 		set := newMemorySet(t, 32)
 		openStream(t, p, testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3))
@@ -346,7 +346,7 @@ func TestDo(t *testing.T) {
 
 // TestStopwatch reads a wait that lasts and one that is over. What does not hold cannot end.
 func TestStopwatch(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var slots SlotPool
 		check := func(want Waits) {
 			t.Helper()

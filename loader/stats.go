@@ -68,7 +68,7 @@ var clockStart = time.Now()
 func (p *Pool) Reading() (sum time.Duration) {
 	now := time.Since(clockStart)
 	for _, c := range p.counters {
-		if began := time.Duration(c.readingSince.Load()); began > 0 {
+		if began := time.Duration(c.readingSince.Load()); began != 0 {
 			sum += max(0, now-began)
 		}
 	}

@@ -194,7 +194,7 @@ func TestNextKeepsItsBatch(t *testing.T) {
 }
 
 func TestPoolClose(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := newMemorySet(t, 100)
 		set.delay = time.Millisecond
 		pool := NewPool(PoolConfig{Threads: 2})
@@ -239,7 +239,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 }
 
 func TestCounters(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := newMemorySet(t, 40)
 		set.delay = 5 * time.Millisecond
 		pool := newTestPool(t, 2)
@@ -259,7 +259,7 @@ func TestCounters(t *testing.T) {
 // TestWaitsWhileReadsAreUnderWay looks at two streams of a pool before the first reads of one of them, which take long, have ended. That
 // one waits for the disk, the other does not, and workers without work count their time as reading.
 func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set, fast := newStoredSet(t, 4), newMemorySet(t, 1<<10)
 		set.delay, fast.delay = 10*time.Second, time.Millisecond
 		pool := newTestPool(t, 2)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -180,7 +181,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 // TestTurnCostsProcessorTimeAndReads makes a batch of two samples, in a turn that is interrupted for an hour of the test's clock after
 // each of them. The turn costs the two reads of a minute, and the processor time, which the test's clock does not rule.
 func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
-	onTestClock(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := &Pool{scheduler: newScheduler(), counters: make([]*counters, 1), ahead: readahead.NewPool(readAheadBytes, nil)} // without workers
 		set := newMemorySet(t, 2)
 		set.bad[0], set.bad[1] = errors.New("bad"), errors.New("bad")
