@@ -44,7 +44,7 @@ func (l *listFile) read() error {
 	}
 	defer f.Close()
 	buf := transport.TextReader(f)
-	head, err := buf.Peek(buf.Size()) // tells the list's form
+	head, err := buf.Peek(buf.Size()) // It tells the form of the list.
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("%s: %w", l.File, err)
 	}
