@@ -32,7 +32,7 @@ import (
 func InPlace(err error, path string) error {
 	if no, ok := errors.AsType[*transport.FormatError](err); ok {
 		no.InPlace = path
-	} else if err != nil && strings.Contains(err.Error(), "imgshard's command") { // in the reason of a rejected file
+	} else if err != nil && strings.Contains(err.Error(), "imgshard's command") { // It is in the reason of a rejected file.
 		err = errors.New(remedy.InPlace(err.Error(), path))
 	}
 	return err

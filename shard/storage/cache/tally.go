@@ -31,7 +31,7 @@ const (
 	tallyByte
 	measureByte
 
-	wantedBytes = 1 << 60 // the first of a byte for each object that had a record read
+	wantedBytes = 1 << 60 // the first of the bytes of objects with a record that was read
 )
 
 // objectByte is the byte of the lock's file that stands for an object. Caches lock it for use until they are closed. To remove the object,
